@@ -1,0 +1,31 @@
+# Build options, compiler flags and sanitizers shared by every target.
+option(SKIPJACK_BUILD_TESTS "Build the test suite" ON)
+option(SKIPJACK_BUILD_BENCHMARKS "Build the micro-benchmarks" OFF)
+option(SKIPJACK_WITH_GRPC "Build the gRPC front end and its clients" ON)
+set(SKIPJACK_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+# ccache speeds a rebuild up where it is installed; nothing depends on it.
+find_program(SKIPJACK_CCACHE ccache)
+if(SKIPJACK_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SKIPJACK_CCACHE})
+endif()
+
+# Applied to Skipjack's own targets only (see skipjack_library), never to generated code.
+set(SKIPJACK_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+
+if(SKIPJACK_SANITIZE)
+  add_compile_options(-fsanitize=${SKIPJACK_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${SKIPJACK_SANITIZE})
+  if(SKIPJACK_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+endif()

@@ -1,0 +1,43 @@
+// The CPU engine: packed weights, a thread team, and the kernels of the best instruction set this machine has.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "backend/model_runner.h"
+#include "base/status.h"
+#include "model/model_source.h"
+
+namespace skipjack {
+
+enum class ComputeType : std::uint8_t {
+  kAuto,  // int8 for quantised files, bf16 for 16-bit and 32-bit ones
+  kF32,   // everything in float32 over dequantised weights: the reference path
+  kBF16,  // 16-bit weights, float32 accumulation
+  kInt8,  // 4/8-bit weights, 8-bit activations, exact integer dot products per block
+};
+
+enum class Isa : std::uint8_t { kAuto, kGeneric, kAvx2, kAvx512 };
+
+enum class KvDType : std::uint8_t { kAuto, kF32, kF16, kBF16 };  // auto: f32 with compute f32, else f16
+
+struct CpuRunnerOptions {
+  ComputeType compute = ComputeType::kAuto;
+  Isa isa = Isa::kAuto;
+  KvDType kv_dtype = KvDType::kAuto;
+  int threads = 0;  // 0: as many as the cgroup quota and affinity mask allow
+  RunnerLimits limits;
+};
+
+// Bytes of one KV block of this model under these options.
+KvLayout CpuKvLayout(const ModelConfig& config, const CpuRunnerOptions& options);
+
+// Packs the weights (in parallel), allocates all memory, self-tests the kernels. Fails with FailedPrecondition when
+// a forced isa is not there, and with ResourceExhausted, naming both sizes, when memory does not suffice.
+Result<std::unique_ptr<ModelRunner>> CreateCpuRunner(std::shared_ptr<const ModelSource> model,
+                                                     const CpuRunnerOptions& options, const LoadProgress& progress);
+
+// Threads that the cgroup (v1 or v2) quota and the affinity mask leave us; at least 1.
+int AvailableThreads();
+
+}  // namespace skipjack

@@ -1,0 +1,27 @@
+// A model without weights for tests: its next token is a hash of all tokens before it, read back from a real paged
+// KV pool, so that a wrong block table, position or stale block changes the output.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "backend/model_runner.h"
+
+namespace skipjack {
+
+struct FakeRunnerOptions {
+  std::int32_t vocabulary = 256;
+  RunnerLimits limits;
+  // Called at the start of every Forward, on the step thread: tests block, count or fail steps here.
+  std::function<Status(const StepBatch&)> on_forward;
+  // May change the logits of each row before they are returned (to put a NaN there, say).
+  std::function<void(std::int32_t row, std::span<float> logits)> on_logits;
+};
+
+std::unique_ptr<ModelRunner> CreateFakeRunner(FakeRunnerOptions options);
+
+// The token that the fake model puts first after `tokens` (greedy), computed without any KV: the tests' reference.
+TokenId FakeNextToken(std::span<const TokenId> tokens, std::int32_t vocabulary);
+
+}  // namespace skipjack

@@ -1,0 +1,84 @@
+// The daemon's configuration file as checked values. docs/configuration.md lists every key.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace skipjack {
+
+struct ListenAddress {
+  std::string host;
+  std::uint16_t port = 0;  // 0: any free port (the log says which)
+};
+
+struct ServerLimits {
+  std::int32_t max_queued = 1024;
+  std::int64_t max_request_bytes = 8 << 20;
+  std::int32_t max_n = 8;
+  std::int32_t max_connections = 4096;
+  std::int64_t max_stream_bytes = 4 << 20;  // unsent output of one stream beyond which it is cut
+  double header_timeout_seconds = 10;
+  double idle_timeout_seconds = 120;
+  double request_timeout_seconds = 0;  // 0: none
+};
+
+struct ServerConfig {
+  bool grpc_enabled = true;
+  ListenAddress grpc{"127.0.0.1", 50051};
+  bool http_enabled = true;
+  ListenAddress http{"127.0.0.1", 8080};
+  ServerLimits limits;
+  double drain_grace_seconds = 30;
+  bool insecure = false;  // required to listen beyond loopback
+};
+
+struct KvConfig {
+  std::int32_t block_tokens = 16;
+  std::int64_t device_memory = 0;  // bytes; 0: enough for max_sequences full contexts, at most a quarter of the RAM
+  std::int64_t host_memory = 0;
+  std::string disk_path;
+  std::int64_t disk_size = 0;
+  std::string dtype = "auto";  // auto f32 f16 bf16
+  bool prefix_cache = true;
+};
+
+struct SchedulerSettings {
+  std::string policy = "fcfs";
+  std::int32_t max_batch_tokens = 512;
+  std::int32_t max_sequences = 32;
+};
+
+struct ModelEntry {
+  std::string name;
+  std::string path;
+  std::string backend = "auto";  // auto cpu cuda
+  std::string compute = "auto";  // auto f32 bf16 int8
+  std::string isa = "auto";      // auto generic avx2 avx512
+  std::int32_t threads = 0;      // 0: what the cgroup allows
+  std::int32_t context_length = 0;  // 0: the model's own
+  std::string chat_template;     // path of a template that replaces the model's; empty: the model's own
+  std::string pre_tokenizer;     // overrides tokenizer.ggml.pre; empty: the model's own
+  KvConfig kv;
+  SchedulerSettings scheduler;
+};
+
+struct LogConfig {
+  std::string level = "info";
+  std::string format = "text";  // text json
+};
+
+struct DaemonConfig {
+  ServerConfig server;
+  std::vector<ModelEntry> models;
+  LogConfig log;
+};
+
+// Strict: an unknown or duplicate key, a wrong type or a value out of range is InvalidArgument that names the key
+// path and the line ("server.http.listen (line 4): ..."). `origin` names the file in messages.
+Result<DaemonConfig> ParseDaemonConfig(const std::string& yaml, const std::string& origin);
+Result<DaemonConfig> LoadDaemonConfig(const std::string& path);
+
+}  // namespace skipjack

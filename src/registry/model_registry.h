@@ -1,0 +1,71 @@
+// The models a daemon serves: loading, readiness, and what a front end needs to use one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "config/daemon_config.h"
+#include "engine/engine.h"
+#include "model/model_source.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace skipjack {
+
+// A loaded, warm model. Shared by requests: it lives until the last of them is done.
+struct ServedModel {
+  std::string name;
+  std::int64_t created_unix_seconds = 0;
+  ModelConfig config;
+  std::int32_t context_length = 0;  // the configured one
+  std::string description;          // "llama 30 layers, q4_1, cpu avx2 int8 threads=2"
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const ChatTemplate> chat_template;  // may be null
+  std::string bos_token, eos_token;
+  std::vector<TokenId> end_tokens;
+  std::shared_ptr<Engine> engine;
+};
+
+enum class ModelState : std::uint8_t { kLoading, kReady, kFailed, kDraining };
+
+struct ModelStatus {
+  std::string name;
+  ModelState state = ModelState::kLoading;
+  std::string phase;      // of loading
+  double progress = 0.0;  // of that phase
+  Status error;
+};
+
+class ModelRegistry {
+ public:
+  using ObserverFactory = std::function<std::shared_ptr<EngineObserver>(const std::string& model)>;
+
+  explicit ModelRegistry(ObserverFactory observers);
+  ~ModelRegistry();
+
+  // Loads and warms one model on the calling thread. The others go on serving.
+  Status Load(const ModelEntry& entry, const LoadProgress& progress);
+
+  // For tests and embedding: serve something built elsewhere.
+  void Add(std::shared_ptr<ServedModel> model);
+
+  // NotFound names the models there are; Unavailable while it loads.
+  Result<std::shared_ptr<ServedModel>> Find(const std::string& name) const;
+  std::vector<std::shared_ptr<ServedModel>> Ready() const;
+  std::vector<ModelStatus> Statuses() const;
+
+  // All models loaded, none unhealthy.
+  Status Health() const;
+  void StopAccepting();
+  std::int32_t Live() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace skipjack

@@ -1,0 +1,98 @@
+// Decides what each step computes. Pure: no I/O, no wall clock, no backend; the same object runs in production and
+// in the simulator. Not thread-safe: one thread (the engine's step loop) owns it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "sched/step_plan.h"
+
+namespace skipjack {
+
+enum class PriorityClass : std::uint8_t { kRealtime, kInteractive, kBatch };
+
+struct SchedulerConfig {
+  std::string policy = "fcfs";
+  std::int32_t max_batch_tokens = 512;  // token budget of one step; decoders first, then prompt chunks
+  std::int32_t max_sequences = 32;      // slices of one step, and sequences that hold KV
+  std::int32_t max_queued = 1024;       // waiting sequences beyond which Submit refuses
+  std::int32_t block_tokens = 16;
+  std::int32_t kv_blocks = 0;
+  std::int32_t context_length = 0;
+  bool prefix_cache = true;
+};
+
+struct SubmitRequest {
+  SequenceId sequence = 0;
+  std::vector<TokenId> prompt;
+  std::int32_t max_tokens = 0;
+  std::string cache_salt;  // the server's, from the tenant: prefixes are shared only within one salt
+  std::string tenant;
+  PriorityClass priority = PriorityClass::kInteractive;
+  std::optional<TimePoint> deadline;
+  TimePoint arrival;
+};
+
+// What is known of one sequence, for timings and Status.
+struct SequenceState {
+  enum class Phase : std::uint8_t { kWaiting, kRunning };
+  Phase phase = Phase::kWaiting;
+  std::int32_t prompt_tokens = 0;
+  std::int32_t generated_tokens = 0;
+  std::int32_t computed_tokens = 0;
+  std::int32_t cached_tokens = 0;  // prompt tokens taken from the prefix cache at first admission
+  std::int32_t preemptions = 0;
+};
+
+// Computed from state whenever asked.
+struct SchedulerStats {
+  std::int32_t waiting = 0;
+  std::int32_t running = 0;
+  std::int32_t swapped = 0;
+  std::int32_t blocks_total = 0;
+  std::int32_t blocks_used = 0;    // referenced by sequences
+  std::int32_t blocks_cached = 0;  // unreferenced, kept for prefix hits; reclaimable
+  std::int32_t blocks_free = 0;
+  // Counters since start.
+  std::uint64_t preemptions = 0;
+  std::uint64_t recomputed_tokens = 0;
+  std::uint64_t prefix_queries_tokens = 0;  // prompt tokens looked up at first admission
+  std::uint64_t prefix_hit_tokens = 0;
+};
+
+class Scheduler {
+ public:
+  // Refuses an unknown policy by name (listing the known ones) and inconsistent numbers.
+  static Result<std::unique_ptr<Scheduler>> Create(const SchedulerConfig& config);
+  virtual ~Scheduler() = default;
+
+  // InvalidArgument for what could never be: an empty prompt, prompt + max_tokens over the context length, or more
+  // blocks than the pool has (both numbers are named). ResourceExhausted when max_queued sequences already wait.
+  virtual Status Submit(SubmitRequest request) = 0;
+
+  // The sequence is gone and its blocks are free; unknown ids are ignored. If the sequence is in the plan in
+  // flight, its blocks stay put until that step's Complete().
+  virtual void Cancel(SequenceId sequence) = 0;
+
+  // Fills `plan` (cleared first) with the next step; empty when there is nothing to do. Decoders come first, then
+  // prompt chunks within the token budget. When blocks run out the last in order loses its KV and is recomputed;
+  // the first in order always makes progress. At most one plan is in flight: Complete() follows each non-empty Plan.
+  virtual void Plan(TimePoint now, StepPlan* plan) = 0;
+
+  // The step ended. Blocks it filled become visible as prefixes only now.
+  virtual void Complete(const StepResult& result, TimePoint now) = 0;
+
+  virtual std::optional<SequenceState> Find(SequenceId sequence) const = 0;
+  virtual SchedulerStats Stats() const = 0;
+  // Multi-line dump of queues, running sequences and blocks, for the watchdog.
+  virtual std::string DebugString() const = 0;
+};
+
+}  // namespace skipjack

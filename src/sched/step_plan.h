@@ -1,0 +1,64 @@
+// What one step computes, as a value: it can be printed, hashed, logged, replayed and sent to ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace skipjack {
+
+// "Compute these tokens of this sequence". There are no prefill and decode phases: a slice is a chunk of a prompt,
+// one token, or several.
+struct Slice {
+  SequenceId sequence = 0;
+  std::int32_t position = 0;      // of the first token; all before it are in the KV cache
+  std::int32_t token_offset = 0;  // into StepPlan::tokens
+  std::int32_t token_count = 0;
+  std::int32_t table_offset = 0;  // into StepPlan::block_tables
+  std::int32_t table_count = 0;
+  bool sample = false;  // the last token's logits choose the sequence's next token
+
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+// A sequence that lost its KV in this plan and will be recomputed.
+struct Preemption {
+  SequenceId sequence = 0;
+  std::int32_t tokens_lost = 0;
+
+  friend bool operator==(const Preemption&, const Preemption&) = default;
+};
+
+// Flat and reused from step to step: Clear() keeps the capacity.
+struct StepPlan {
+  std::uint64_t step = 0;
+  std::vector<Slice> slices;
+  std::vector<TokenId> tokens;
+  std::vector<BlockId> block_tables;
+  std::vector<Preemption> preempted;
+
+  bool empty() const { return slices.empty(); }
+  void Clear();
+  std::uint64_t Hash() const;
+  std::string ToString() const;
+
+  friend bool operator==(const StepPlan&, const StepPlan&) = default;
+};
+
+// What became of one slice. Slices that did not sample need no outcome unless they failed.
+struct SliceOutcome {
+  SequenceId sequence = 0;
+  TokenId token = 0;      // the sampled token, appended to the sequence
+  bool finished = false;  // the engine ended the request: release everything
+};
+
+struct StepResult {
+  std::uint64_t step = 0;
+  bool failed = false;  // the step did not take effect: none of its KV may be used; plan it again
+  std::vector<SliceOutcome> outcomes;
+};
+
+}  // namespace skipjack
