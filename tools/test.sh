@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs, builds and runs every test: release, ASan+UBSan, TSan, and the clients against a real daemon.
+# Usage: tools/test.sh [--quick | --all]    --quick: release only    --all: also what takes long
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+mode=${1:-}
+case $mode in
+  "" | --quick | --all) ;;
+  *) die "usage: tools/test.sh [--quick | --all]" ;;
+esac
+exclude=(--label-exclude '^long$')
+[ "$mode" != --all ] || exclude=()
+
+run_ctest() {
+  local preset=$1
+  say "testing ($preset)"
+  (cd "$SKIPJACK_ROOT" && ctest --preset "$preset" "${exclude[@]}")
+}
+
+"$SKIPJACK_ROOT/tools/install.sh" build run test
+"$SKIPJACK_ROOT/tools/fetch_model.sh"
+"$SKIPJACK_ROOT/tools/python_env.sh"
+
+build_preset release
+run_ctest release
+if [ "$mode" = --quick ]; then
+  say "release tests passed (--quick: sanitizers were left out)"
+  exit 0
+fi
+build_preset debug
+run_ctest debug
+build_preset tsan
+run_ctest tsan
+say "all tests passed: release, ASan+UBSan, TSan"
