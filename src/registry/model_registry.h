@@ -44,8 +44,14 @@ class ModelRegistry {
  public:
   using ObserverFactory = std::function<std::shared_ptr<EngineObserver>(const std::string& model)>;
 
-  explicit ModelRegistry(ObserverFactory observers);
+  // `max_waiting_sequences` bounds each model's own queue. The edge bounds requests (limits.max_queued); pass
+  // that times limits.max_n, so that there is one bound and one message.
+  explicit ModelRegistry(ObserverFactory observers, std::int32_t max_waiting_sequences = 1024);
+  // Stops every engine. No request may be live.
   ~ModelRegistry();
+
+  // This model will be loaded: until then it is kLoading, and requests for it are answered with UNAVAILABLE.
+  void Declare(const std::string& name);
 
   // Loads and warms one model on the calling thread. The others go on serving.
   Status Load(const ModelEntry& entry, const LoadProgress& progress);

@@ -1,5 +1,5 @@
-// What both front ends (gRPC, HTTP) speak to: parsed requests in, events out. Everything about a request is checked
-// here, once, and by the same rules for both protocols. Knows neither protocol.
+// What both front ends (gRPC, HTTP) speak to: parsed requests in, events out. Everything about a request is
+// checked here, once, and by the same rules for both protocols. Knows neither protocol.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct ChatPrompt {
 
 using Prompt = std::variant<std::string, std::vector<TokenId>, ChatPrompt>;
 
-// As a client sent it: syntax checked, values not. Integers are 64 bits wide so that a value out of range is seen
-// and named rather than wrapped.
+// As a client sent it: syntax checked, values not. Integers are 64 bits wide so that a value out of range is
+// seen and named rather than wrapped.
 struct CompletionRequest {
   std::string request_id;  // the client's, or empty: made here
   std::string model;       // empty: the only model there is
@@ -66,6 +66,8 @@ struct TokenPiece {
     float logprob = 0;
   };
   std::vector<Alternative> top;
+  bool ends_text =
+      false;  // an end-of-generation or stop token: generated and counted, but not part of the text
 };
 
 // Released output of one choice: text is valid UTF-8; `tokens` are those whose text ended inside it.
@@ -78,14 +80,15 @@ struct ChoiceDelta {
 struct ChoiceFinish {
   std::int32_t choice = 0;
   FinishReason reason = FinishReason::kStop;  // kStop or kLength; failures end the whole request
-  std::string stop_string;  // the one that matched, if any
+  std::string stop_string;                    // the one that matched, if any
+  std::optional<TokenId> stop_token;          // the end-of-generation or stop id that ended it, if any
   std::int32_t generated_tokens = 0;
 };
 
 struct Usage {
-  std::int32_t prompt_tokens = 0;
-  std::int32_t completion_tokens = 0;
-  std::int32_t cached_tokens = 0;
+  std::int32_t prompt_tokens = 0;      // once, also with several choices
+  std::int32_t completion_tokens = 0;  // over all choices
+  std::int32_t cached_tokens = 0;      // prompt tokens that every choice took from the prefix cache
 };
 
 struct Accepted {
@@ -137,17 +140,39 @@ struct TokenizeResult {
   std::vector<std::string> pieces;  // raw bytes of each
 };
 
+// One live request, for operators.
+struct LiveRequest {
+  std::string request_id;
+  std::string model;
+  std::string tenant;
+  Duration age{};
+  std::int32_t prompt_tokens = 0;     // 0 until the prompt is tokenised
+  std::int32_t generated_tokens = 0;  // over all choices
+};
+
+struct InferenceServiceOptions {
+  std::int32_t max_live_requests =
+      1024;                // limits.max_queued: accepted and not finished, waiting ones included
+  std::int32_t max_n = 8;  // limits.max_n
+  Duration max_timeout{};  // limits.request_timeout_seconds: bounds every request's; 0: none
+  int worker_threads = 2;  // for tokenising
+  // Prompt bytes that may wait for tokenising; beyond, requests are refused with RESOURCE_EXHAUSTED.
+  std::int64_t max_pending_prompt_bytes = 256ll << 20;
+};
+
 class InferenceService {
  public:
+  // Live requests are ended with UNAVAILABLE, and their OnCompleted has returned, before this returns.
   virtual ~InferenceService() = default;
 
-  // Never blocks and never fails by itself: refusals arrive through OnCompleted. Tokenising runs on a worker pool.
+  // Never blocks and never fails by itself: refusals arrive through OnCompleted. Tokenising runs on a worker
+  // pool.
   virtual std::shared_ptr<CompletionCall> Start(CompletionRequest request,
                                                 std::shared_ptr<CompletionListener> listener) = 0;
 
   // These two do CPU work on the caller's thread: front ends call them from a worker (see RunOnWorker).
-  virtual Result<TokenizeResult> Tokenize(const std::string& model, const Prompt& prompt, bool add_special_tokens,
-                                          bool parse_special) = 0;
+  virtual Result<TokenizeResult> Tokenize(const std::string& model, const Prompt& prompt,
+                                          bool add_special_tokens, bool parse_special) = 0;
   virtual Result<std::string> Detokenize(const std::string& model, const std::vector<std::int64_t>& tokens,
                                          bool skip_special_tokens) = 0;
   // Runs `work` on the tokenising pool; false when its queue is full.
@@ -159,12 +184,22 @@ class InferenceService {
   // Cancels a request by its id; NotFound when there is none.
   virtual Status CancelById(const std::string& request_id) = 0;
   virtual std::int32_t LiveRequests() const = 0;
+  // At most `limit` of them, oldest first.
+  virtual std::vector<LiveRequest> ListRequests(std::size_t limit) const = 0;
 
-  // Ready: every model is loaded, warm and healthy, and we are not draining. The message says what is missing.
+  // Ready: every model is loaded, warm and healthy, and we are not draining. The message says what is
+  // missing.
   virtual Status Ready() const = 0;
   // From now on new requests get UNAVAILABLE and Ready() is false; running ones go on.
   virtual void BeginDrain() = 0;
   virtual bool draining() const = 0;
 };
+
+// `registry` must outlive the service.
+std::unique_ptr<InferenceService> CreateInferenceService(ModelRegistry& registry,
+                                                         const InferenceServiceOptions& options);
+
+// A fresh request id ("req-" and 32 hexadecimal digits), for front ends that must know it before Start().
+std::string MakeRequestId();
 
 }  // namespace skipjack
