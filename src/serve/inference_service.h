@@ -23,7 +23,7 @@
 namespace skipjack {
 
 struct ChatPrompt {
-  nlohmann::json variables;  // messages, tools, add_generation_prompt, ... as the chat template sees them
+  nlohmann::ordered_json variables;  // in the order sent: messages, tools, add_generation_prompt, ... as the chat template sees them
 };
 
 using Prompt = std::variant<std::string, std::vector<TokenId>, ChatPrompt>;

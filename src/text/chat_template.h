@@ -33,12 +33,12 @@ class ChatTemplate {
 
   virtual ~ChatTemplate() = default;
 
-  // `variables`: a JSON object with messages, tools, documents, add_generation_prompt, ... (JSON null is none; an
+  // `variables`: a JSON object (in the order the client sent, which templates print) with messages, tools, documents, add_generation_prompt, ... (JSON null is none; an
   // absent key is undefined). bos_token and eos_token come from the context unless `variables` has them. Text that
   // stems from the template, bos_token and eos_token is trusted; every character that stems from another variable
   // is untrusted, also after filters and string operations. raise_exception gives InvalidArgument with its
   // message; exceeding a limit gives ResourceExhausted.
-  virtual Result<std::vector<Segment>> Render(const nlohmann::json& variables,
+  virtual Result<std::vector<Segment>> Render(const nlohmann::ordered_json& variables,
                                               const ChatTemplateContext& context) const = 0;
 };
 
