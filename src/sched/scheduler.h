@@ -29,6 +29,11 @@ struct SchedulerConfig {
   bool prefix_cache = true;
 };
 
+// What Submit() refuses for ever: an empty prompt, max_tokens below 1, prompt + max_tokens over the context length, or
+// more blocks than the pool has (InvalidArgument, both numbers named). Pure arithmetic over a created scheduler's
+// config: the engine calls it on the submitter's thread, Submit() on the loop's.
+Status CheckFits(const SchedulerConfig& config, std::int64_t prompt_tokens, std::int64_t max_tokens);
+
 struct SubmitRequest {
   SequenceId sequence = 0;
   std::vector<TokenId> prompt;
