@@ -1,0 +1,61 @@
+#include "model/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace skipjack {
+namespace {
+
+Status FromErrno(const std::string& path, int error) {
+  const std::string message = path + ": " + std::strerror(error);
+  if (error == ENOENT || error == ENOTDIR) return Status::NotFound(message);
+  if (error == EACCES || error == EPERM) return {StatusCode::kPermissionDenied, message};
+  if (error == ENOMEM || error == EMFILE || error == ENFILE) return Status::ResourceExhausted(message);
+  return Status::InvalidArgument(message);
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) {
+  // O_NONBLOCK: opening a pipe must not wait for its writer. It has no effect on regular files.
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return FromErrno(path, errno);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return FromErrno(path, errno);
+  if (!S_ISREG(info.st_mode)) return Status::InvalidArgument(path + ": not a regular file");
+
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (size == 0) return std::unique_ptr<MappedFile>(new MappedFile({}));
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (address == MAP_FAILED) return FromErrno(path, errno);
+  return std::unique_ptr<MappedFile>(new MappedFile({static_cast<const std::byte*>(address), size}));
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::DropPages() const {
+  if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+}
+
+}  // namespace skipjack
