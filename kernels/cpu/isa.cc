@@ -71,7 +71,7 @@ CpuFeatures DetectCpuFeatures() {
 }
 
 bool IsSupported(IsaLevel level) {
-  return level == IsaLevel::kGeneric;
+  return level == IsaLevel::kGeneric || (level == IsaLevel::kAvx2 && DetectCpuFeatures().avx2);
 }
 
 IsaLevel BestIsaLevel() {

@@ -10,6 +10,7 @@ const KernelTable* Select(IsaLevel level) {
     case IsaLevel::kGeneric:
       return &kGenericKernels;
     case IsaLevel::kAvx2:
+      return &kAvx2Kernels;
     case IsaLevel::kAvx512:
       break;
   }
