@@ -25,6 +25,7 @@ struct ServedModel {
   std::string description;          // "llama 30 layers, q4_1, cpu avx2 int8 threads=2"
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;  // may be null
+  Status chat_template_error;  // why it is, where the model has one that we cannot read
   std::string bos_token, eos_token;
   std::vector<TokenId> end_tokens;
   std::shared_ptr<Engine> engine;
@@ -59,7 +60,8 @@ class ModelRegistry {
   // For tests and embedding: serve something built elsewhere.
   void Add(std::shared_ptr<ServedModel> model);
 
-  // NotFound names the models there are; Unavailable while it loads.
+  // An empty name means the only model there is. NotFound names the models there are; Unavailable while it
+  // loads (with the phase) and when loading failed.
   Result<std::shared_ptr<ServedModel>> Find(const std::string& name) const;
   std::vector<std::shared_ptr<ServedModel>> Ready() const;
   std::vector<ModelStatus> Statuses() const;

@@ -1,0 +1,66 @@
+#include "registry/kv_budget.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+namespace skipjack {
+namespace {
+
+constexpr std::int64_t kShareOfMachine = 4;  // one in four bytes at most, unless configured
+
+std::int64_t DivideUp(std::int64_t value, std::int64_t by) {
+  return (value + by - 1) / by;
+}
+
+// A limit file holds a number of bytes or "max".
+std::int64_t ReadLimit(const char* path) {
+  std::ifstream in(path);
+  std::int64_t bytes = 0;
+  if (in >> bytes && bytes > 0) return bytes;
+  return std::numeric_limits<std::int64_t>::max();
+}
+
+Result<std::int32_t> ChooseContext(const ModelEntry& entry, std::int32_t model_context) {
+  if (entry.context_length <= 0) return model_context;
+  if (entry.context_length <= model_context) return entry.context_length;
+  return Status::InvalidArgument(fmt::format("context_length is {}, but the model was trained for {}",
+                                             entry.context_length, model_context));
+}
+
+}  // namespace
+
+Result<KvBudget> PlanKvBudget(const ModelEntry& entry, const KvBudgetInput& input) {
+  const Result<std::int32_t> context = ChooseContext(entry, input.model_context);
+  if (!context.ok()) return context.status();
+  const std::int64_t block_tokens = entry.kv.block_tokens;
+  const std::int64_t blocks_per_context = DivideUp(*context, block_tokens);
+  const std::int64_t wanted = blocks_per_context * entry.scheduler.max_sequences;
+  const std::int64_t bytes =
+      entry.kv.device_memory > 0 ? entry.kv.device_memory : input.machine_bytes / kShareOfMachine;
+  // Memory that no set of sequences could use is not taken, except where it was asked for: it holds prefixes.
+  std::int64_t blocks = bytes / input.block_bytes;
+  if (entry.kv.device_memory <= 0) blocks = std::min(blocks, wanted);
+  blocks = std::min<std::int64_t>(blocks, std::numeric_limits<std::int32_t>::max());
+
+  if (blocks >= blocks_per_context) return KvBudget{*context, static_cast<std::int32_t>(blocks)};
+  if (blocks < 1 || entry.context_length > 0) {
+    return Status::InvalidArgument(fmt::format(
+        "a context of {} tokens needs {} KV blocks of {} bytes ({} bytes), but {} bytes hold only {}: "
+        "raise kv.device_memory or lower context_length",
+        *context, blocks_per_context, input.block_bytes, blocks_per_context * input.block_bytes, bytes,
+        blocks));
+  }
+  return KvBudget{static_cast<std::int32_t>(blocks * block_tokens), static_cast<std::int32_t>(blocks)};
+}
+
+std::int64_t MachineMemoryBytes() {
+  const std::int64_t ram = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return std::min({ram, ReadLimit("/sys/fs/cgroup/memory.max"),
+                   ReadLimit("/sys/fs/cgroup/memory/memory.limit_in_bytes")});
+}
+
+}  // namespace skipjack

@@ -1,0 +1,30 @@
+// How many KV blocks a model gets, and how long a context they allow.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "config/daemon_config.h"
+
+namespace skipjack {
+
+struct KvBudgetInput {
+  std::int32_t model_context = 0;  // what the model was trained for
+  std::int64_t block_bytes = 0;
+  std::int64_t machine_bytes = 0;  // RAM, or what the container may use
+};
+
+struct KvBudget {
+  std::int32_t context_length = 0;
+  std::int32_t blocks = 0;
+};
+
+// kv.device_memory where it is set, else enough for max_sequences full contexts, but at most a quarter of the
+// machine. A context_length that was asked for must fit into the blocks (InvalidArgument with both numbers);
+// the model's own is shortened to what fits.
+Result<KvBudget> PlanKvBudget(const ModelEntry& entry, const KvBudgetInput& input);
+
+// RAM of this machine, or the memory limit of our cgroup (v1 or v2) where that is lower.
+std::int64_t MachineMemoryBytes();
+
+}  // namespace skipjack

@@ -1,0 +1,254 @@
+#include "registry/model_loader.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "backend/cpu/cpu_runner.h"
+#include "model/gguf_file.h"
+#include "registry/kv_budget.h"
+#include "registry/quiet_observer.h"
+#include "registry/tokenizer_source.h"
+
+namespace skipjack {
+namespace {
+
+constexpr std::int64_t kMaxTemplateBytes = 1 << 20;
+
+// The words of the configuration file, checked when it was read.
+Result<ComputeType> ParseCompute(const std::string& word) {
+  static const std::map<std::string, ComputeType> known = {{"auto", ComputeType::kAuto},
+                                                           {"f32", ComputeType::kF32},
+                                                           {"bf16", ComputeType::kBF16},
+                                                           {"int8", ComputeType::kInt8}};
+  if (const auto it = known.find(word); it != known.end()) return it->second;
+  return Status::InvalidArgument(fmt::format("compute: unknown type '{}' (auto, f32, bf16, int8)", word));
+}
+
+Result<Isa> ParseIsa(const std::string& word) {
+  static const std::map<std::string, Isa> known = {
+      {"auto", Isa::kAuto}, {"generic", Isa::kGeneric}, {"avx2", Isa::kAvx2}, {"avx512", Isa::kAvx512}};
+  if (const auto it = known.find(word); it != known.end()) return it->second;
+  return Status::InvalidArgument(
+      fmt::format("isa: unknown instruction set '{}' (auto, generic, avx2, avx512)", word));
+}
+
+Result<KvDType> ParseKvDType(const std::string& word) {
+  static const std::map<std::string, KvDType> known = {
+      {"auto", KvDType::kAuto}, {"f32", KvDType::kF32}, {"f16", KvDType::kF16}, {"bf16", KvDType::kBF16}};
+  if (const auto it = known.find(word); it != known.end()) return it->second;
+  return Status::InvalidArgument(fmt::format("kv.dtype: unknown type '{}' (auto, f32, f16, bf16)", word));
+}
+
+// What was configured but is not there is refused, never replaced by something slower.
+Status CheckAvailable(const ModelEntry& entry) {
+  if (entry.backend == "cuda") {
+    return Status::FailedPrecondition(
+        "backend: cuda was asked for, but this build has no CUDA (use cpu or auto)");
+  }
+  if (entry.backend != "cpu" && entry.backend != "auto") {
+    return Status::InvalidArgument(
+        fmt::format("backend: unknown backend '{}' (auto, cpu, cuda)", entry.backend));
+  }
+  if (entry.kv.host_memory > 0 || entry.kv.disk_size > 0) {
+    return Status::FailedPrecondition(
+        "kv.host_memory and kv.disk: this build keeps KV in device memory only; remove these keys");
+  }
+  return {};
+}
+
+// "q4_1": the type that most of the weights have.
+std::string WeightType(const GgufFile& file) {
+  std::map<DType, std::size_t> bytes;
+  for (const TensorView& tensor : file.tensors()) bytes[tensor.dtype] += tensor.data.size();
+  if (bytes.empty()) return "no weights";
+  const auto largest = std::max_element(bytes.begin(), bytes.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::string name(Info(largest->first).name);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+Result<std::string> ReadTemplateFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) return Status::NotFound(fmt::format("chat_template: cannot open '{}'", path));
+  const std::int64_t size = in.tellg();
+  if (size > kMaxTemplateBytes) {
+    return Status::InvalidArgument(
+        fmt::format("chat_template: '{}' has {} bytes, at most {} are read", path, size, kMaxTemplateBytes));
+  }
+  in.seekg(0);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
+
+// A configured template must be usable. The model's own may be beyond us: then the model serves all but chat.
+Status AttachChatTemplate(const ModelEntry& entry, const GgufFile& file, ServedModel* model) {
+  if (!entry.chat_template.empty()) {
+    const Result<std::string> source = ReadTemplateFile(entry.chat_template);
+    if (!source.ok()) return source.status();
+    auto parsed = ChatTemplate::Parse(*source);
+    if (!parsed.ok()) {
+      return Status(parsed.status().code(),
+                    fmt::format("chat_template '{}': {}", entry.chat_template, parsed.status().message()));
+    }
+    model->chat_template = *std::move(parsed);
+    return {};
+  }
+  const Result<std::optional<std::string>> source = ReadChatTemplate(file);
+  if (!source.ok()) return source.status();
+  if (!source->has_value()) return {};
+  auto parsed = ChatTemplate::Parse(**source);
+  if (parsed.ok()) {
+    model->chat_template = *std::move(parsed);
+  } else {
+    model->chat_template_error = parsed.status();
+    spdlog::warn("model '{}': its chat template cannot be used ({}); chat requests will be refused",
+                 model->name, parsed.status().message());
+  }
+  return {};
+}
+
+Status AttachTokenizer(const ModelEntry& entry, const ModelSource& source, ServedModel* model) {
+  Result<TokenizerSpec> spec = ReadTokenizerSpec(source.file(), entry.pre_tokenizer);
+  if (!spec.ok()) return spec.status();
+  if (Status s = CheckVocabulary(spec->tokens.size(), source.config().vocabulary_rows); !s.ok()) return s;
+  Result<std::shared_ptr<const Tokenizer>> tokenizer = Tokenizer::Create(*std::move(spec));
+  if (!tokenizer.ok()) return tokenizer.status();
+  model->tokenizer = *std::move(tokenizer);
+  const Tokenizer& made = *model->tokenizer;
+  if (made.bos()) model->bos_token = made.TokenBytes(*made.bos());
+  if (made.eos()) model->eos_token = made.TokenBytes(*made.eos());
+  model->end_tokens = made.EndOfGenerationTokens();
+  return {};
+}
+
+Result<CpuRunnerOptions> PlanRunner(const ModelEntry& entry, const ModelConfig& config) {
+  const Result<ComputeType> compute = ParseCompute(entry.compute);
+  if (!compute.ok()) return compute.status();
+  const Result<Isa> isa = ParseIsa(entry.isa);
+  if (!isa.ok()) return isa.status();
+  const Result<KvDType> kv_dtype = ParseKvDType(entry.kv.dtype);
+  if (!kv_dtype.ok()) return kv_dtype.status();
+  CpuRunnerOptions options{
+      .compute = *compute, .isa = *isa, .kv_dtype = *kv_dtype, .threads = entry.threads, .limits = {}};
+  RunnerLimits& limits = options.limits;
+  limits.block_tokens = entry.kv.block_tokens;
+  limits.max_step_tokens = entry.scheduler.max_batch_tokens;
+  limits.max_slices = entry.scheduler.max_sequences;
+  limits.max_logits_rows = entry.scheduler.max_sequences;
+  limits.context_length = config.context_length;
+  const Result<KvBudget> budget =
+      PlanKvBudget(entry, {.model_context = config.context_length,
+                           .block_bytes = CpuKvLayout(config, options).block_bytes,
+                           .machine_bytes = MachineMemoryBytes()});
+  if (!budget.ok()) return budget.status();
+  limits.kv_blocks = budget->blocks;
+  limits.context_length = budget->context_length;
+  return options;
+}
+
+EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
+                         std::int32_t max_waiting_sequences, const ServedModel& model) {
+  EngineOptions options;
+  options.scheduler = {.policy = entry.scheduler.policy,
+                       .max_batch_tokens = limits.max_step_tokens,
+                       .max_sequences = limits.max_slices,
+                       .max_queued = max_waiting_sequences,
+                       .block_tokens = limits.block_tokens,
+                       .kv_blocks = limits.kv_blocks,
+                       .context_length = limits.context_length,
+                       .prefix_cache = entry.kv.prefix_cache};
+  const auto vocabulary = static_cast<std::int32_t>(model.tokenizer->vocabulary_size());
+  if (vocabulary < model.config.vocabulary_rows) options.max_sampled_id = vocabulary;
+  return options;
+}
+
+class WarmUpSink final : public SequenceSink {
+ public:
+  std::future<Status> done() { return done_.get_future(); }
+  bool OnToken(const TokenEvent& /*event*/) override { return false; }
+  void OnFinish(const FinishEvent& event) override { done_.set_value(event.status); }
+
+ private:
+  std::promise<Status> done_;
+};
+
+std::int64_t UnixSeconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
+                                                     std::shared_ptr<EngineObserver> observer,
+                                                     std::int32_t max_waiting_sequences,
+                                                     const LoadProgress& progress) {
+  if (Status s = CheckAvailable(entry); !s.ok()) return s;
+  auto model = std::make_shared<ServedModel>();
+  model->name = entry.name;
+
+  progress("reading the file", 0.0);
+  const Result<std::shared_ptr<const ModelSource>> source = ModelSource::Open(entry.path);
+  if (!source.ok()) return source.status();
+  model->config = (*source)->config();
+
+  progress("building the tokenizer", 0.0);
+  if (Status s = AttachTokenizer(entry, **source, model.get()); !s.ok()) return s;
+  if (Status s = AttachChatTemplate(entry, (*source)->file(), model.get()); !s.ok()) return s;
+
+  const Result<CpuRunnerOptions> plan = PlanRunner(entry, model->config);
+  if (!plan.ok()) return plan.status();
+  model->context_length = plan->limits.context_length;
+  if (model->context_length < model->config.context_length && entry.context_length == 0) {
+    spdlog::warn("model '{}': KV memory holds a context of {} tokens, the model could use {}", entry.name,
+                 model->context_length, model->config.context_length);
+  }
+  Result<std::unique_ptr<ModelRunner>> runner = CreateCpuRunner(*source, *plan, progress);
+  if (!runner.ok()) return runner.status();
+  model->description = fmt::format("{} {} layers, {}, {}", model->config.architecture, model->config.layers,
+                                   WeightType((*source)->file()), (*runner)->description());
+
+  const auto quiet = std::make_shared<QuietObserver>(std::move(observer));
+  Result<std::unique_ptr<Engine>> engine = Engine::Create(
+      *std::move(runner), PlanEngine(entry, plan->limits, max_waiting_sequences, *model), quiet);
+  if (!engine.ok()) return engine.status();
+  model->engine = *std::move(engine);
+
+  progress("warming up", 0.0);
+  if (Status s = WarmUp(*model); !s.ok()) return s;
+  quiet->Listen();
+  model->created_unix_seconds = UnixSeconds();
+  return model;
+}
+
+Status WarmUp(const ServedModel& model) {
+  constexpr std::int32_t kTokens = 2;
+  SequenceRequest request;
+  request.prompt = {model.tokenizer->bos().value_or(0)};
+  request.sampling.temperature = 0;
+  request.sampling.max_tokens = std::min(kTokens, model.context_length - 1);
+  request.sampling.ignore_eos = true;
+  request.cache_salt = "warm-up";
+  request.request_id = "warm-up";
+  const auto sink = std::make_shared<WarmUpSink>();
+  std::future<Status> done = sink->done();
+  const Result<SequenceId> sequence = model.engine->Submit(std::move(request), sink);
+  const Status status = sequence.ok() ? done.get() : sequence.status();
+  if (status.ok()) return status;
+  return Status(status.code(), "the warm-up failed: " + status.message());
+}
+
+}  // namespace skipjack

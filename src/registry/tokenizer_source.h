@@ -1,0 +1,25 @@
+// What a GGUF file says about its tokenizer and chat template.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "model/gguf_file.h"
+#include "text/tokenizer.h"
+
+namespace skipjack {
+
+// `pre_tokenizer` overrides tokenizer.ggml.pre unless empty. A key of the wrong type is an error that names
+// it; a key that the format leaves out may be absent.
+Result<TokenizerSpec> ReadTokenizerSpec(const GgufFile& file, const std::string& pre_tokenizer);
+
+// tokenizer.chat_template, where there is one.
+Result<std::optional<std::string>> ReadChatTemplate(const GgufFile& file);
+
+// A token that has no embedding row would read beyond the matrix: refused, with both numbers. Rows beyond the
+// vocabulary are fine (padding); they must not be sampled.
+Status CheckVocabulary(std::size_t vocabulary_size, std::int32_t embedding_rows);
+
+}  // namespace skipjack
