@@ -23,7 +23,8 @@
 namespace skipjack {
 
 struct ChatPrompt {
-  nlohmann::ordered_json variables;  // in the order sent: messages, tools, add_generation_prompt, ... as the chat template sees them
+  nlohmann::ordered_json variables;  // in the order sent: messages, tools, add_generation_prompt, ... as the
+                                     // chat template sees them
 };
 
 using Prompt = std::variant<std::string, std::vector<TokenId>, ChatPrompt>;
@@ -152,10 +153,11 @@ struct LiveRequest {
 
 struct InferenceServiceOptions {
   std::int32_t max_live_requests =
-      1024;                // limits.max_queued: accepted and not finished, waiting ones included
-  std::int32_t max_n = 8;  // limits.max_n
-  Duration max_timeout{};  // limits.request_timeout_seconds: bounds every request's; 0: none
-  int worker_threads = 2;  // for tokenising
+      1024;                      // limits.max_queued: accepted and not finished, waiting ones included
+  std::int32_t max_n = 8;        // limits.max_n
+  Duration max_timeout{};        // limits.request_timeout_seconds: bounds every request's; 0: none
+  int worker_threads = 2;        // for tokenising
+  const Clock* clock = nullptr;  // the engines'; nullptr: the system's
   // Prompt bytes that may wait for tokenising; beyond, requests are refused with RESOURCE_EXHAUSTED.
   std::int64_t max_pending_prompt_bytes = 256ll << 20;
 };

@@ -1,0 +1,147 @@
+#include "serve/prompt_builder.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace skipjack {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxChatNesting = 64;
+
+// [{"type": "text", "text": ...}, ...] joined: most templates know text as a string only.
+Result<Json> JoinContentParts(const Json& parts, std::size_t message) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Json& part = parts[i];
+    const std::string where = fmt::format("messages[{}].content[{}]", message, i);
+    if (!part.is_object() || !part.contains("type") || !part["type"].is_string()) {
+      return Status::InvalidArgument(where + " must be an object with a type");
+    }
+    if (part["type"] != "text") {
+      return Status::InvalidArgument(
+          fmt::format("{}.type must be \"text\": this model reads nothing else", where));
+    }
+    if (!part.contains("text") || !part["text"].is_string()) {
+      return Status::InvalidArgument(where + ".text must be a string");
+    }
+    text += part["text"].get_ref<const std::string&>();
+  }
+  return Json(std::move(text));
+}
+
+Status CheckMessage(std::size_t index, Json* message) {
+  if (!message->is_object() || !message->contains("role") || !(*message)["role"].is_string()) {
+    return Status::InvalidArgument(fmt::format("messages[{}] must be an object with a role", index));
+  }
+  if (!message->contains("content")) return {};
+  Json& content = (*message)["content"];
+  if (content.is_string() || content.is_null()) return {};
+  if (!content.is_array()) {
+    return Status::InvalidArgument(
+        fmt::format("messages[{}].content must be a string, null or a list of parts", index));
+  }
+  Result<Json> joined = JoinContentParts(content, index);
+  if (!joined.ok()) return joined.status();
+  content = *std::move(joined);
+  return {};
+}
+
+Status CheckMessages(Json* variables) {
+  if (!variables->is_object() || !variables->contains("messages") || !(*variables)["messages"].is_array()) {
+    return Status::InvalidArgument("messages must be a list");
+  }
+  Json& messages = (*variables)["messages"];
+  if (messages.empty()) return Status::InvalidArgument("messages must have at least one entry");
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (Status s = CheckMessage(i, &messages[i]); !s.ok()) return s;
+  }
+  return {};
+}
+
+std::int64_t UnixSeconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+Status NoChatTemplate(const ServedModel& model) {
+  if (!model.chat_template_error.ok()) {
+    return Status::InvalidArgument(fmt::format("the chat template of model '{}' cannot be used: {}",
+                                               model.name, model.chat_template_error.message()));
+  }
+  return Status::InvalidArgument(fmt::format(
+      "model '{}' has no chat template: send a text prompt, or configure chat_template", model.name));
+}
+
+// Iterative, as everything must be that comes before this check.
+bool NestedWithin(const Json& value, int limit) {
+  std::vector<std::pair<const Json*, int>> open{{&value, 1}};
+  while (!open.empty()) {
+    const auto [node, depth] = open.back();
+    open.pop_back();
+    if (!node->is_structured()) continue;
+    if (depth > limit) return false;
+    for (const Json& child : *node) open.emplace_back(&child, depth + 1);
+  }
+  return true;
+}
+
+Result<std::vector<Segment>> RenderChat(const ServedModel& model, const ChatPrompt& chat) {
+  if (!model.chat_template) return NoChatTemplate(model);
+  if (!NestedWithin(chat.variables, kMaxChatNesting)) {
+    return Status::InvalidArgument(
+        fmt::format("the chat request is nested more than {} levels deep", kMaxChatNesting));
+  }
+  Json variables = chat.variables;
+  if (Status s = CheckMessages(&variables); !s.ok()) return s;
+  Result<std::vector<Segment>> segments = model.chat_template->Render(
+      variables, {.bos_token = model.bos_token, .eos_token = model.eos_token, .unix_seconds = UnixSeconds()});
+  if (segments.ok()) return segments;
+  // Whatever the template objects to, these messages cannot be rendered with it: the request's fault.
+  return Status::InvalidArgument("the chat template refused the messages: " + segments.status().message());
+}
+
+Result<std::vector<TokenId>> EncodeSegments(const ServedModel& model, std::span<const Segment> segments,
+                                            const PromptOptions& options) {
+  Result<std::vector<TokenId>> ids =
+      model.tokenizer->Encode(segments, {.add_special = options.add_special_tokens});
+  if (ids.ok() || ids.status().code() == StatusCode::kInvalidArgument) return ids;
+  return Status::InvalidArgument("the prompt cannot be tokenised: " + ids.status().message());
+}
+
+}  // namespace
+
+Result<std::vector<TokenId>> BuildPrompt(const ServedModel& model, const Prompt& prompt,
+                                         const PromptOptions& options) {
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) return *ids;
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    const Segment segment{*text, options.parse_special};
+    return EncodeSegments(model, {&segment, 1}, options);
+  }
+  const Result<std::vector<Segment>> segments = RenderChat(model, std::get<ChatPrompt>(prompt));
+  if (!segments.ok()) return segments.status();
+  return EncodeSegments(model, *segments, options);
+}
+
+std::size_t PromptBytes(const Prompt& prompt) {
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) return ids->size() * sizeof(TokenId);
+  if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
+  std::size_t bytes = 0;
+  std::vector<const Json*> open{&std::get<ChatPrompt>(prompt).variables};
+  while (!open.empty()) {
+    const Json& value = *open.back();
+    open.pop_back();
+    bytes += value.is_string() ? value.get_ref<const std::string&>().size() : sizeof(Json);
+    if (value.is_structured()) {
+      for (const Json& child : value) open.push_back(&child);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace skipjack

@@ -1,0 +1,26 @@
+// From a request's prompt to token ids. CPU work: call it on a worker.
+#pragma once
+
+#include <vector>
+
+#include "base/status.h"
+#include "registry/model_registry.h"
+#include "serve/inference_service.h"
+
+namespace skipjack {
+
+struct PromptOptions {
+  bool add_special_tokens = true;
+  bool parse_special = false;  // text may spell control tokens; a chat's messages never may
+};
+
+// Text is tokenised as user text; chat messages are rendered with the model's template, whose own text may
+// yield control tokens; ids are taken as they are. InvalidArgument says what is wrong; the result may be
+// empty.
+Result<std::vector<TokenId>> BuildPrompt(const ServedModel& model, const Prompt& prompt,
+                                         const PromptOptions& options);
+
+// Bytes of text in it, for bounds on what waits.
+std::size_t PromptBytes(const Prompt& prompt);
+
+}  // namespace skipjack
