@@ -1,0 +1,20 @@
+// Attention and the row-wise kernels of an instruction-set level, chosen at run time like the matrix
+// products.
+#pragma once
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa.h"
+
+namespace skipjack::kernels {
+
+struct FloatKernels {
+  IsaLevel level = IsaLevel::kGeneric;
+  AttentionKernels attention;
+  ElementwiseKernels elementwise;
+};
+
+// nullptr when IsSupported(level) is false.
+const FloatKernels* SelectFloatKernels(IsaLevel level);
+
+}  // namespace skipjack::kernels
