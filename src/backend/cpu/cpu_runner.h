@@ -1,4 +1,5 @@
-// The CPU engine: packed weights, a thread team, and the kernels of the best instruction set this machine has.
+// The CPU engine: packed weights, a thread team, and the kernels of the best instruction set this machine
+// has.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +33,12 @@ struct CpuRunnerOptions {
 // Bytes of one KV block of this model under these options.
 KvLayout CpuKvLayout(const ModelConfig& config, const CpuRunnerOptions& options);
 
-// Packs the weights (in parallel), allocates all memory, self-tests the kernels. Fails with FailedPrecondition when
-// a forced isa is not there, and with ResourceExhausted, naming both sizes, when memory does not suffice.
+// Packs the weights (in parallel), allocates all memory, self-tests the kernels. Fails with
+// FailedPrecondition when a forced isa is not there, and with ResourceExhausted, naming both sizes, when
+// memory does not suffice.
 Result<std::unique_ptr<ModelRunner>> CreateCpuRunner(std::shared_ptr<const ModelSource> model,
-                                                     const CpuRunnerOptions& options, const LoadProgress& progress);
+                                                     const CpuRunnerOptions& options,
+                                                     const LoadProgress& progress);
 
 // Threads that the cgroup (v1 or v2) quota and the affinity mask leave us; at least 1.
 int AvailableThreads();

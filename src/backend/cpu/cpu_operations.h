@@ -1,0 +1,104 @@
+// The fused operations on the CPU, as one lane of the team executes its part of them. All lanes run the same
+// sequence of operations; each ends where the next one may read what all lanes wrote (see thread_team.h).
+//
+// Five phases per layer, each a barrier: norm + QKV + rotation + KV write | attention | output projection |
+// norm + gate/up + activation + quantisation | down projection. Large steps share the norm, which takes a
+// barrier more.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "backend/cpu/cpu_state.h"
+#include "backend/cpu/cpu_weights.h"
+#include "backend/cpu/thread_team.h"
+#include "backend/cpu/work_share.h"
+#include "backend/operations.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/linear.h"
+
+namespace skipjack {
+
+enum class KvDType : std::uint8_t;
+
+struct CpuKernels {
+  const kernels::KernelTable* linear = nullptr;
+  const kernels::AttentionKernels* attention = nullptr;
+  const kernels::ElementwiseKernels* elementwise = nullptr;
+};
+
+// What all lanes share.
+struct CpuEngine {
+  CpuKernels kernels;
+  const CpuWeights* weights = nullptr;
+  CpuState* state = nullptr;
+  ThreadTeam* team = nullptr;
+  KvDType kv_dtype{};
+};
+
+class CpuOperations final : public Operations {
+ public:
+  CpuOperations(const CpuEngine& engine, int lane);
+
+  void Embed() override;
+  void NormQkvRopeWriteKv(std::int32_t layer) override;
+  void Attention(std::int32_t layer) override;
+  void OutputProjectionResidual(std::int32_t layer) override;
+  void NormGateUpActivation(std::int32_t layer) override;
+  void DownResidual(std::int32_t layer) override;
+  void HeadLogits() override;
+
+ private:
+  std::int64_t rows() const { return state_.layout().rows(); }
+  WorkShare Share(std::int64_t count, std::int64_t unit = 1) const {
+    return WorkShare::Of(count, team_.size(), lane_, unit);
+  }
+  void Barrier() { team_.Barrier(lane_); }
+
+  // RMSNorm of rows of `hidden` in the wanted kinds: row i is hidden[selected[i]], or hidden[i] with no
+  // selection. May meet the other lanes at a barrier (all or none do).
+  const ActivationRows& NormRows(const float* weight, KindSet kinds, std::int64_t count,
+                                 std::span<const std::int32_t> selected = {});
+  void NormRow(std::int32_t source, const float* weight, KindSet kinds, const ActivationRows& out,
+               std::int64_t row);
+  void Quantise(const float* x, std::int64_t first_column, std::int64_t columns, KindSet kinds,
+                const ActivationRows& out, std::int64_t row) const;
+
+  struct Product {
+    const LinearWeights* weights = nullptr;
+    const LinearWeights* up = nullptr;  // kSwiGlu
+    WorkShare panels;
+    const ActivationRows* activations = nullptr;
+    std::int64_t rows = 0;
+    float* out = nullptr;
+    std::int64_t out_stride = 0;
+    kernels::Epilogue epilogue = kernels::Epilogue::kStore;
+  };
+  void Multiply(const Product& product) const;
+
+  // Columns of a matrix that a share of its panels makes.
+  static WorkShare Columns(const LinearWeights& weights, WorkShare panels);
+  void RotateQueries(WorkShare columns);
+  void StoreKeys(std::int32_t layer, WorkShare columns);
+  void StoreValues(std::int32_t layer, WorkShare columns);
+  // Converts to the cache's type, in the lane's scratch.
+  const void* ToKvType(const float* x, std::int32_t count);
+
+  void AttendUnit(std::int32_t layer, const AttentionUnit& unit, std::int32_t kv_head);
+  // The activations of `attended` are quantised by the attention itself when a group of heads is whole
+  // blocks.
+  bool AttentionQuantises() const;
+
+  const CpuKernels kernels_;
+  const CpuWeights& weights_;
+  CpuState& state_;
+  ThreadTeam& team_;
+  const KvDType kv_dtype_;
+  const int lane_;
+  LaneScratch& scratch_;
+  const ModelConfig& config_;
+  const std::int32_t group_;
+};
+
+}  // namespace skipjack

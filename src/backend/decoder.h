@@ -1,0 +1,14 @@
+// The llama decoder, written once for every device.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/operations.h"
+
+namespace skipjack {
+
+// Pre-norm transformer: embed, then per layer attention and a gated feed-forward, each added to the residual
+// stream, then norm and head.
+void RunDecoder(std::int32_t layers, Operations& operations);
+
+}  // namespace skipjack
