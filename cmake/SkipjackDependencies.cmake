@@ -8,6 +8,14 @@ find_package(nlohmann_json CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 
+# libutf8proc-dev has neither a CMake nor a Find module.
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+add_library(utf8proc::utf8proc UNKNOWN IMPORTED)
+set_target_properties(utf8proc::utf8proc PROPERTIES
+  IMPORTED_LOCATION ${UTF8PROC_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${UTF8PROC_INCLUDE_DIR})
+
 if(SKIPJACK_WITH_GRPC)
   find_package(Protobuf REQUIRED) # module mode: Debian's CONFIG files lack protoc
   find_package(gRPC CONFIG REQUIRED)
