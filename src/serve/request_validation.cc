@@ -27,7 +27,6 @@ bool IsPrintableAscii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
-// Ids such as these end up in logs and headers.
 Status CheckName(std::string_view field, std::string_view value, std::size_t most) {
   if (value.size() > most) {
     return Status::InvalidArgument(
@@ -100,8 +99,12 @@ void TakeNumbers(const CompletionRequest& request, SamplingParams* out) {
 
 }  // namespace
 
+Status CheckRequestId(const std::string& request_id) {
+  return CheckName("request_id", request_id, kMaxRequestIdBytes);
+}
+
 Status CheckRequestFields(const CompletionRequest& request) {
-  if (Status s = CheckName("request_id", request.request_id, kMaxRequestIdBytes); !s.ok()) return s;
+  if (Status s = CheckRequestId(request.request_id); !s.ok()) return s;
   if (Status s = CheckName("tenant", request.tenant, kMaxTenantBytes); !s.ok()) return s;
   if (request.timeout && *request.timeout <= Duration::zero()) {
     return Status::InvalidArgument(

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "sampling/sampling_params.h"
@@ -21,6 +23,9 @@ inline constexpr std::size_t kMaxRequestIdBytes = 128;
 inline constexpr std::size_t kMaxTenantBytes = 128;
 inline constexpr std::int64_t kMaxTopLogprobs = 20;
 inline constexpr std::int32_t kDefaultCompletionTokens = 16;
+
+// A request id ends up in logs and headers: at most 128 printable ASCII characters without spaces.
+Status CheckRequestId(const std::string& request_id);
 
 // Fields that need no model: request id, tenant, timeout.
 Status CheckRequestFields(const CompletionRequest& request);

@@ -1,0 +1,85 @@
+#include "serve/grpc/admin_rpc.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "serve/grpc/request_conversion.h"
+#include "serve/grpc/response_conversion.h"
+#include "serve/grpc/rpc_support.h"
+
+namespace skipjack {
+namespace {
+
+constexpr std::size_t kMostRequestsListed = 1000;
+
+void AddModels(const ModelRegistry& registry, v1::StatusResponse* response) {
+  const std::vector<std::shared_ptr<ServedModel>> loaded = registry.Ready();
+  for (const ModelStatus& status : registry.Statuses()) {
+    v1::ModelStatus* message = response->add_models();
+    *message = ToProto(status);
+    const auto model =
+        std::find_if(loaded.begin(), loaded.end(), [&](const auto& m) { return m->name == status.name; });
+    if (model == loaded.end()) continue;
+    message->set_description((*model)->description);
+    *message->mutable_engine() = ToProto((*model)->engine->Stats());
+  }
+}
+
+}  // namespace
+
+AdminRpc::AdminRpc(InferenceService& service, ModelRegistry& registry, std::string version,
+                   std::function<void()> drained)
+    : service_(service),
+      registry_(registry),
+      version_(std::move(version)),
+      drained_(std::move(drained)),
+      start_(std::chrono::steady_clock::now()) {}
+
+grpc::ServerUnaryReactor* AdminRpc::Status(grpc::CallbackServerContext* context,
+                                           const v1::StatusRequest* request, v1::StatusResponse* response) {
+  ++calls_;
+  const skipjack::Status ready = service_.Ready();
+  response->set_version(version_);
+  *response->mutable_uptime() = ToProto(std::chrono::steady_clock::now() - start_);
+  response->set_ready(ready.ok());
+  response->set_not_ready_reason(ready.message());
+  response->set_draining(service_.draining());
+  response->set_live_requests(service_.LiveRequests());
+  AddModels(registry_, response);
+  if (request->include_requests()) {
+    for (const LiveRequest& live : service_.ListRequests(kMostRequestsListed)) {
+      *response->add_requests() = ToProto(live);
+    }
+  }
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminRpc::Cancel(grpc::CallbackServerContext* context,
+                                           const v1::CancelRequest* request,
+                                           v1::CancelResponse* /*response*/) {
+  ++calls_;
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpcStatus(service_.CancelById(request->request_id())));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminRpc::Drain(grpc::CallbackServerContext* context,
+                                          const v1::DrainRequest* /*request*/, v1::DrainResponse* response) {
+  ++calls_;
+  spdlog::info("draining: asked for by {}", context->peer());
+  service_.BeginDrain();
+  drained_();
+  response->set_live_requests(service_.LiveRequests());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace skipjack

@@ -1,0 +1,37 @@
+#include "serve/grpc/rpc_support.h"
+
+#include "serve/request_validation.h"
+
+namespace skipjack {
+namespace {
+
+constexpr char kRequestId[] = "x-request-id";
+constexpr char kRetryAfter[] = "retry-after";
+// Peers refuse more than 8 KiB of metadata, and three bytes may be needed for one.
+constexpr std::size_t kMaxMessageBytes = 2048;
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  std::string message = status.message();
+  if (message.size() > kMaxMessageBytes) message = message.substr(0, kMaxMessageBytes) + " ...";
+  return {static_cast<grpc::StatusCode>(status.code()), message};
+}
+
+std::string RequestIdFrom(const grpc::ServerContextBase& context) {
+  const auto it = context.client_metadata().find(kRequestId);
+  return it == context.client_metadata().end() ? "" : std::string(it->second.data(), it->second.size());
+}
+
+void SendRequestId(const std::string& request_id, grpc::ServerContextBase* context) {
+  if (!request_id.empty() && CheckRequestId(request_id).ok()) {
+    context->AddInitialMetadata(kRequestId, request_id);
+  }
+}
+
+void SendRetryAfter(std::optional<int> seconds, grpc::ServerContextBase* context) {
+  if (seconds) context->AddTrailingMetadata(kRetryAfter, std::to_string(*seconds));
+}
+
+}  // namespace skipjack
