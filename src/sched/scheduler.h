@@ -1,5 +1,5 @@
-// Decides what each step computes. Pure: no I/O, no wall clock, no backend; the same object runs in production and
-// in the simulator. Not thread-safe: one thread (the engine's step loop) owns it.
+// Decides what each step computes. Pure: no I/O, no wall clock, no backend; the same object runs in
+// production and in the simulator. Not thread-safe: one thread (the engine's step loop) owns it.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,20 @@ struct SchedulerConfig {
   bool prefix_cache = true;
 };
 
-// What Submit() refuses for ever: an empty prompt, max_tokens below 1, prompt + max_tokens over the context length, or
-// more blocks than the pool has (InvalidArgument, both numbers named). Pure arithmetic over a created scheduler's
-// config: the engine calls it on the submitter's thread, Submit() on the loop's.
+// What Submit() refuses for ever: an empty prompt, max_tokens below 1, prompt + max_tokens over the context
+// length, or more blocks than the pool has (InvalidArgument, both numbers named). Pure arithmetic over a
+// created scheduler's config: the engine calls it on the submitter's thread, Submit() on the loop's.
 Status CheckFits(const SchedulerConfig& config, std::int64_t prompt_tokens, std::int64_t max_tokens);
 
 struct SubmitRequest {
   SequenceId sequence = 0;
-  std::vector<TokenId> prompt;
+  std::vector<TokenId> prompt = {};
   std::int32_t max_tokens = 0;
-  std::string cache_salt;  // the server's, from the tenant: prefixes are shared only within one salt
-  std::string tenant;
+  std::string cache_salt = {};  // the server's, from the tenant: prefixes are shared only within one salt
+  std::string tenant = {};
   PriorityClass priority = PriorityClass::kInteractive;
-  std::optional<TimePoint> deadline;
-  TimePoint arrival;
+  std::optional<TimePoint> deadline = {};
+  TimePoint arrival = {};
 };
 
 // What is known of one sequence, for timings and Status.
@@ -78,20 +78,25 @@ class Scheduler {
   static Result<std::unique_ptr<Scheduler>> Create(const SchedulerConfig& config);
   virtual ~Scheduler() = default;
 
-  // InvalidArgument for what could never be: an empty prompt, prompt + max_tokens over the context length, or more
-  // blocks than the pool has (both numbers are named). ResourceExhausted when max_queued sequences already wait.
+  // InvalidArgument for what could never be: an empty prompt, prompt + max_tokens over the context length, or
+  // more blocks than the pool has (both numbers are named). ResourceExhausted when max_queued sequences
+  // already wait. AlreadyExists for an id that is still scheduled. A refused request leaves nothing behind.
   virtual Status Submit(SubmitRequest request) = 0;
 
   // The sequence is gone and its blocks are free; unknown ids are ignored. If the sequence is in the plan in
   // flight, its blocks stay put until that step's Complete().
   virtual void Cancel(SequenceId sequence) = 0;
 
-  // Fills `plan` (cleared first) with the next step; empty when there is nothing to do. Decoders come first, then
-  // prompt chunks within the token budget. When blocks run out the last in order loses its KV and is recomputed;
-  // the first in order always makes progress. At most one plan is in flight: Complete() follows each non-empty Plan.
+  // Fills `plan` (cleared first) with the next step; empty when there is nothing to do. Decoders come first,
+  // then prompt chunks within the token budget. When blocks run out the last in order loses its KV and is
+  // recomputed; the first in order always makes progress. At most one plan is in flight: Complete() follows
+  // each non-empty Plan, and until then further plans are empty. After a failed step the next plan has the
+  // same slices again, less those of sequences cancelled since.
   virtual void Plan(TimePoint now, StepPlan* plan) = 0;
 
-  // The step ended. Blocks it filled become visible as prefixes only now.
+  // The step ended. Blocks it filled become visible as prefixes only now. A result for any other step than
+  // the one in flight is ignored. A sequence ends when its outcome says so, or with its max_tokens-th token.
+  // A slice that samples but has no outcome is planned again for its last token.
   virtual void Complete(const StepResult& result, TimePoint now) = 0;
 
   virtual std::optional<SequenceState> Find(SequenceId sequence) const = 0;

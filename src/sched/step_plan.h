@@ -10,8 +10,8 @@
 
 namespace skipjack {
 
-// "Compute these tokens of this sequence". There are no prefill and decode phases: a slice is a chunk of a prompt,
-// one token, or several.
+// "Compute these tokens of this sequence". There are no prefill and decode phases: a slice is a chunk of a
+// prompt, one token, or several.
 struct Slice {
   SequenceId sequence = 0;
   std::int32_t position = 0;      // of the first token; all before it are in the KV cache
@@ -42,8 +42,8 @@ struct StepPlan {
 
   bool empty() const { return slices.empty(); }
   void Clear();
-  std::uint64_t Hash() const;
-  std::string ToString() const;
+  std::uint64_t Hash() const;    // over everything, the same on every machine
+  std::string ToString() const;  // multi-line; without token ids, which are the user's text
 
   friend bool operator==(const StepPlan&, const StepPlan&) = default;
 };
@@ -53,12 +53,15 @@ struct SliceOutcome {
   SequenceId sequence = 0;
   TokenId token = 0;      // the sampled token, appended to the sequence
   bool finished = false;  // the engine ended the request: release everything
+  // With `finished`: the values computed for this sequence are not to be trusted (non-finite logits). None of
+  // its blocks stays in the prefix cache.
+  bool tainted = false;
 };
 
 struct StepResult {
   std::uint64_t step = 0;
-  bool failed = false;  // the step did not take effect: none of its KV may be used; plan it again
-  std::vector<SliceOutcome> outcomes;
+  bool failed = false;  // the step did not take effect: none of its KV may be used. The next plan repeats it
+  std::vector<SliceOutcome> outcomes = {};
 };
 
 }  // namespace skipjack

@@ -1,0 +1,71 @@
+// A fixed number of KV blocks: who is free, who is in use and how often, and who is kept for prefix hits.
+//
+// A block is in exactly one of three places:
+//   free    nobody refers to it and its contents mean nothing
+//   used    one or more block tables refer to it
+//   cached  nobody refers to it, but its contents may be found again; the least recently released one is
+//   reused first
+// Every operation is O(1) and allocates nothing. Not thread-safe: the scheduler's owner owns it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace skipjack {
+
+inline constexpr BlockId kNoBlock = -1;
+
+class BlockPool {
+ public:
+  explicit BlockPool(std::int32_t total);
+
+  // A free block, now used with one reference; kNoBlock when none is free. Cached blocks are left alone.
+  BlockId TakeFree();
+
+  // The cached block released longest ago, now used with one reference; kNoBlock when none is cached. The
+  // caller forgets its contents.
+  BlockId TakeLeastRecent();
+
+  // One more reference to a used or cached block.
+  void AddReference(BlockId block);
+
+  // One reference less. The last one leaves the block cached (as the most recent) if `keep`, else free.
+  void Release(BlockId block, bool keep);
+
+  std::int32_t References(BlockId block) const { return entries_[Index(block)].references; }
+  bool IsCached(BlockId block) const { return entries_[Index(block)].place == Place::kCached; }
+
+  std::int32_t total() const { return static_cast<std::int32_t>(entries_.size()); }
+  std::int32_t free() const { return static_cast<std::int32_t>(free_.size()); }
+  std::int32_t cached() const { return cached_; }
+  std::int32_t used() const { return total() - free() - cached_; }
+
+  // Walks everything; for tests and soak runs.
+  Status CheckInvariants() const;
+
+ private:
+  enum class Place : std::uint8_t { kFree, kUsed, kCached };
+
+  struct Entry {
+    std::int32_t references = 0;
+    BlockId older = kNoBlock;  // neighbours in the cached list
+    BlockId newer = kNoBlock;
+    Place place = Place::kFree;
+  };
+
+  static std::size_t Index(BlockId block) { return static_cast<std::size_t>(block); }
+  void LinkNewest(BlockId block);
+  void Unlink(BlockId block);
+
+  std::vector<Entry> entries_;
+  std::vector<BlockId> free_;  // a stack, so that the block used last is reused first
+  BlockId oldest_ = kNoBlock;
+  BlockId newest_ = kNoBlock;
+  std::int32_t cached_ = 0;
+  std::int32_t misuses_ = 0;  // releases without a reference; reported by CheckInvariants
+};
+
+}  // namespace skipjack

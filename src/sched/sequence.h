@@ -1,0 +1,84 @@
+// One sequence on its way through the scheduler.
+//
+//              admitted              prompt computed
+//   kWaiting ───────────► kPrefilling ───────────► kDecoding
+//                          ▲       │                  │
+//                 admitted │       │ preempted        │ preempted
+//                          │       ▼                  │
+//                          └── kPreempted ◄───────────┘
+//
+//   every phase ──(ended by the engine, cancelled, max_tokens reached)──► kFinished
+//
+// kWaiting and kPreempted hold no blocks. kPrefilling holds the blocks of all tokens known so far and
+// computes them in chunks, the last of which samples. kDecoding has exactly one token left to compute. A
+// preempted sequence comes back through kPrefilling and computes its generated tokens again along with the
+// prompt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/types.h"
+#include "kv/block_table.h"
+#include "sched/policy.h"
+#include "sched/scheduler.h"
+
+namespace skipjack {
+
+enum class SequencePhase : std::uint8_t { kWaiting, kPrefilling, kDecoding, kPreempted, kFinished };
+
+std::string_view SequencePhaseName(SequencePhase phase);
+
+// Owned by the scheduler; plain data but for the phase, which has one way to change.
+struct Sequence {
+  Sequence(SubmitRequest request, std::uint64_t ticket, BlockTable blocks);
+
+  const SequenceId id;
+  const PriorityClass priority;
+  const std::uint64_t ticket;
+  const TimePoint arrival;
+  const std::optional<TimePoint> deadline;
+  const std::string tenant;
+  const std::int32_t prompt_tokens;
+  const std::int32_t max_tokens;
+
+  std::vector<TokenId> tokens;  // the prompt, then what was generated
+  BlockTable table;
+  std::int32_t max_blocks = 0;     // for all tokens but the last, which is never fed back
+  std::int32_t computed = 0;       // leading tokens whose KV is in the table
+  std::int32_t most_computed = 0;  // the highest `computed` ever was: what lies below is work done before
+  std::int32_t scheduled = 0;      // tokens from `computed` on that the plan in flight computes
+  std::int32_t cached_tokens = 0;  // found in the prefix cache at first admission
+  std::int32_t preemptions = 0;
+  bool admitted_before = false;
+  Rank rank;
+  const SliceOutcome* outcome = nullptr;  // while a step is being completed
+
+  SequencePhase phase() const { return phase_; }
+  // The only way the phase changes. False, and nothing changes, for a move the picture above does not have.
+  bool MoveTo(SequencePhase next);
+
+  std::int32_t size() const { return static_cast<std::int32_t>(tokens.size()); }
+  std::int32_t generated() const { return size() - prompt_tokens; }
+  std::int32_t remaining() const {
+    return size() - computed;
+  }  // tokens to compute before the next can be sampled
+  bool samples() const { return scheduled > 0 && scheduled == remaining(); }
+  // Blocks it may still come to need.
+  std::int32_t growth() const { return max_blocks - table.size(); }
+
+  std::span<const TokenId> computed_tokens() const {
+    return std::span(tokens).first(static_cast<std::size_t>(computed));
+  }
+  SequenceSnapshot Snapshot() const;
+
+ private:
+  SequencePhase phase_ = SequencePhase::kWaiting;
+};
+
+}  // namespace skipjack

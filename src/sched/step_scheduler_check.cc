@@ -1,0 +1,90 @@
+// What must be true of a StepScheduler between any two calls.
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sched/step_scheduler.h"
+
+namespace skipjack {
+namespace {
+
+Status Fault(const Sequence& sequence, const std::string& what) {
+  return Status::Internal("scheduler: sequence " + std::to_string(sequence.id) + " " + what);
+}
+
+Status CheckWaiting(const Sequence& sequence) {
+  if (sequence.phase() != SequencePhase::kWaiting && sequence.phase() != SequencePhase::kPreempted) {
+    return Fault(sequence, "waits as " + std::string(SequencePhaseName(sequence.phase())));
+  }
+  if (sequence.table.size() != 0 || sequence.computed != 0 || sequence.scheduled != 0) {
+    return Fault(sequence, "waits but holds KV");
+  }
+  return Status::Ok();
+}
+
+Status CheckRunning(const Sequence& sequence, const KvManager& kv, bool plan_pending) {
+  if (sequence.phase() != SequencePhase::kPrefilling && sequence.phase() != SequencePhase::kDecoding) {
+    return Fault(sequence, "runs as " + std::string(SequencePhaseName(sequence.phase())));
+  }
+  if (sequence.remaining() < 1 || sequence.scheduled > sequence.remaining()) {
+    return Fault(sequence, "has computed more than it has tokens");
+  }
+  if (sequence.phase() == SequencePhase::kDecoding && sequence.remaining() != 1) {
+    return Fault(sequence, "decodes with " + std::to_string(sequence.remaining()) + " tokens to compute");
+  }
+  const std::int32_t needed = sequence.phase() == SequencePhase::kPrefilling
+                                  ? sequence.size()
+                                  : sequence.computed + sequence.scheduled;
+  if (sequence.table.size() < kv.BlocksFor(needed) || sequence.table.size() > sequence.max_blocks) {
+    return Fault(sequence, "has " + std::to_string(sequence.table.size()) + " blocks for " +
+                               std::to_string(needed) + " tokens, at most " +
+                               std::to_string(sequence.max_blocks));
+  }
+  if (sequence.scheduled > 0 && !plan_pending) return Fault(sequence, "is scheduled without a plan");
+  // Whatever is still to be written belongs to this sequence alone.
+  for (std::int32_t i = sequence.computed / kv.block_tokens(); i < sequence.table.size(); ++i) {
+    const BlockId block = sequence.table.blocks()[static_cast<std::size_t>(i)];
+    if (kv.pool().References(block) != 1 || kv.index().Contains(block)) {
+      return Fault(sequence, "would write into block " + std::to_string(block) + ", which is shared");
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status StepScheduler::CheckInvariants() const {
+  if (illegal_moves_ != 0) {
+    return Status::Internal("scheduler: " + std::to_string(illegal_moves_) + " illegal changes of phase");
+  }
+  if (waiting_.size() + running_.size() != sequences_.size()) {
+    return Status::Internal("scheduler: " + std::to_string(sequences_.size()) + " sequences, but " +
+                            std::to_string(waiting_.size()) + " waiting and " +
+                            std::to_string(running_.size()) + " running");
+  }
+  if (running_.size() > static_cast<std::size_t>(config_.max_sequences)) {
+    return Status::Internal("scheduler: more running sequences than seats");
+  }
+  for (const Sequence* sequence : waiting_) {
+    if (Status status = CheckWaiting(*sequence); !status.ok()) return status;
+  }
+  for (const Sequence* sequence : running_) {
+    if (Status status = CheckRunning(*sequence, kv_, in_flight_ || repeat_); !status.ok()) return status;
+  }
+  if (!std::ranges::is_sorted(running_, {}, [](const Sequence* s) -> const Rank& { return s->rank; })) {
+    return Status::Internal("scheduler: the running sequences are out of order");
+  }
+  std::vector<const BlockTable*> tables;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence->id != id) return Fault(*sequence, "is filed under " + std::to_string(id));
+    tables.push_back(&sequence->table);
+  }
+  for (const auto& sequence : draining_) {
+    if (!in_flight_) return Fault(*sequence, "drains without a plan in flight");
+    tables.push_back(&sequence->table);
+  }
+  return kv_.CheckInvariants(tables);
+}
+
+}  // namespace skipjack

@@ -1,0 +1,246 @@
+// How a plan is made; see step_scheduler.h for the passes.
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "sched/step_scheduler.h"
+
+namespace skipjack {
+namespace {
+
+// A sequence whose next blocks are just being computed by another one waits for them when they are worth at
+// least this part of a step's token budget. It loses one step at most and the replica saves computing them
+// twice.
+constexpr std::int64_t kSharedBudgetDivisor = 8;
+
+// Keeps the doubling of the reserve within 64 bits; by then it is the worst case anyway.
+constexpr std::int32_t kMaxDoublings = 24;
+
+}  // namespace
+
+void StepScheduler::Demand::Add(const Sequence& sequence) {
+  growth_blocks += sequence.growth();
+  growing_sequences += sequence.growth() > 0 ? 1 : 0;
+}
+
+void StepScheduler::Demand::Remove(const Sequence& sequence) {
+  growth_blocks -= sequence.growth();
+  growing_sequences -= sequence.growth() > 0 ? 1 : 0;
+}
+
+void StepScheduler::Plan(TimePoint /*now*/, StepPlan* plan) {
+  plan->Clear();
+  if (in_flight_) return;
+  if (!(repeat_ && HasScheduled())) {
+    GrowDecoders(plan);
+    ScheduleChunks(plan);
+  }
+  repeat_ = false;
+  if (HasScheduled()) Emit(plan);
+}
+
+bool StepScheduler::HasScheduled() const {
+  return std::ranges::any_of(running_, [](const Sequence* sequence) { return sequence->scheduled > 0; });
+}
+
+void StepScheduler::GrowDecoders(StepPlan* plan) {
+  for (std::size_t i = 0; i < running_.size();) {
+    Sequence* sequence = running_[i];
+    if (sequence->phase() != SequencePhase::kDecoding) {
+      ++i;
+    } else if (kv_.Reserve(&sequence->table, sequence->size())) {
+      sequence->scheduled = 1;
+      ++i;
+    } else {
+      Preempt(running_.back(), plan);  // perhaps the sequence itself, which ends the loop
+    }
+  }
+}
+
+void StepScheduler::ScheduleChunks(StepPlan* plan) {
+  budget_ = config_.max_batch_tokens;
+  demand_ = {};
+  for (const Sequence* sequence : running_) {
+    budget_ -= sequence->scheduled;
+    demand_.Add(*sequence);
+  }
+  // Whoever has just been pushed out for lack of blocks does not come back in the same step.
+  bool admitting = plan->preempted.empty();
+  auto candidate = waiting_.begin();
+  std::size_t next = 0;
+  while (budget_ > 0) {
+    while (next < running_.size() && running_[next]->phase() != SequencePhase::kPrefilling) ++next;
+    const bool has_chunk = next < running_.size();
+    const bool has_candidate = admitting && candidate != waiting_.end();
+    if (has_candidate && (!has_chunk || (*candidate)->rank < running_[next]->rank)) {
+      switch (TryAdmit(*candidate, plan)) {
+        case Admission::kBlocked:
+          admitting = false;
+          break;
+        case Admission::kDeferred:
+          ++candidate;
+          break;
+        case Admission::kAdmitted: {
+          Sequence* admitted = *candidate;
+          candidate = waiting_.Erase(candidate);
+          next = InsertRunning(admitted);
+          break;
+        }
+      }
+    } else if (has_chunk) {
+      Sequence* sequence = running_[next++];
+      sequence->scheduled = std::min(budget_, sequence->remaining());
+      budget_ -= sequence->scheduled;
+    } else {
+      return;
+    }
+  }
+}
+
+StepScheduler::Admission StepScheduler::TryAdmit(Sequence* candidate, StepPlan* plan) {
+  // The last token is always computed: its logits are what the next one is sampled from.
+  kv_.Match(&candidate->table, std::span(candidate->tokens).first(candidate->tokens.size() - 1), &match_);
+  const std::int64_t available = kv_.available() - demand_.set_aside_blocks;
+  const std::int64_t wanted = BlocksWanted(*candidate, demand_);
+  const auto seats = static_cast<std::int32_t>(running_.size()) + demand_.set_aside_seats;
+  if (seats < config_.max_sequences && wanted <= available) {
+    if (IsWorthWaiting(*candidate)) {
+      // Its place is kept, so that those behind it may go on without harm to it.
+      demand_.set_aside_blocks += static_cast<std::int32_t>(wanted);
+      ++demand_.set_aside_seats;
+      return Admission::kDeferred;
+    }
+    return Admit(candidate) ? Admission::kAdmitted : Admission::kBlocked;
+  }
+  const std::size_t victims = CountVictims(*candidate, available);
+  if (victims == 0) return Admission::kBlocked;
+  for (std::size_t i = 0; i < victims; ++i) Preempt(running_.back(), plan);
+  return Admit(candidate) ? Admission::kAdmitted : Admission::kBlocked;
+}
+
+bool StepScheduler::Admit(Sequence* candidate) {
+  candidate->tokens.reserve(static_cast<std::size_t>(candidate->prompt_tokens + candidate->max_tokens));
+  candidate->table.ReserveCapacity(candidate->max_blocks);
+  if (!kv_.Admit(&candidate->table, match_, candidate->size())) return false;
+  candidate->computed = static_cast<std::int32_t>(match_.blocks.size()) * config_.block_tokens;
+  if (!candidate->admitted_before && kv_.prefix_cache()) {
+    candidate->cached_tokens = candidate->computed;
+    prefix_query_tokens_ += static_cast<std::uint64_t>(candidate->prompt_tokens);
+    prefix_hit_tokens_ += static_cast<std::uint64_t>(candidate->cached_tokens);
+  }
+  candidate->admitted_before = true;
+  Move(candidate, SequencePhase::kPrefilling);
+  demand_.Add(*candidate);
+  return true;
+}
+
+// Blocks that must be available for the candidate to be admitted with the prefix in match_: its own new ones,
+// the cached ones it takes over, and a reserve for the growth of all who run.
+std::int64_t StepScheduler::BlocksWanted(const Sequence& candidate, const Demand& demand) const {
+  const std::int32_t blocks = kv_.BlocksFor(candidate.size());
+  const std::int32_t growth = candidate.max_blocks - blocks;
+  const std::int64_t growing = demand.growing_sequences + (growth > 0 ? 1 : 0);
+  const std::int64_t reserve =
+      std::min(demand.growth_blocks + growth, growing << std::min(candidate.preemptions, kMaxDoublings));
+  return blocks - static_cast<std::int64_t>(match_.blocks.size()) + match_.unreferenced + reserve;
+}
+
+// How many of the last in order must go to let the candidate in; 0 when that is not possible or not allowed.
+std::size_t StepScheduler::CountVictims(const Sequence& candidate, std::int64_t available) {
+  preview_.Start(match_);
+  Demand demand = demand_;
+  for (std::size_t count = 1; count <= running_.size(); ++count) {
+    const Sequence& victim = *running_[running_.size() - count];
+    if (!MayPreempt(candidate, victim)) return 0;
+    demand.Remove(victim);
+    const std::int64_t freed = preview_.Add(victim.table);
+    const auto seats = static_cast<std::int32_t>(running_.size() - count) + demand.set_aside_seats;
+    if (seats < config_.max_sequences && BlocksWanted(candidate, demand) <= available + freed) return count;
+  }
+  return 0;
+}
+
+bool StepScheduler::MayPreempt(const Sequence& candidate, const Sequence& victim) const {
+  if (victim.rank < candidate.rank) return false;
+  if (candidate.priority != victim.priority) return true;
+  return policy_->MayPreempt(candidate.Snapshot(), victim.Snapshot());
+}
+
+// Whether a prompt chunk of the plan being made computes blocks that the candidate would otherwise compute
+// itself. As the chunk is part of this very plan, there is nothing to wait for once its sequence is cancelled
+// or preempted.
+bool StepScheduler::IsWorthWaiting(const Sequence& candidate) const {
+  if (!kv_.prefix_cache()) return false;
+  const std::span<const ChainHash> wanted = candidate.table.hashes();
+  const std::size_t matched = match_.blocks.size();
+  for (const Sequence* leader : running_) {
+    if (leader->phase() != SequencePhase::kPrefilling || leader->scheduled == 0) continue;
+    const std::span<const ChainHash> computing = leader->table.hashes();
+    const auto end = static_cast<std::size_t>((leader->computed + leader->scheduled) / config_.block_tokens);
+    const std::size_t limit = std::min({end, computing.size(), wanted.size()});
+    std::size_t shared = matched;
+    while (shared < limit && computing[shared] == wanted[shared]) ++shared;
+    const auto tokens = static_cast<std::int64_t>(shared - matched) * config_.block_tokens;
+    if (tokens > 0 && tokens * kSharedBudgetDivisor >= config_.max_batch_tokens) return true;
+  }
+  return false;
+}
+
+void StepScheduler::Preempt(Sequence* victim, StepPlan* plan) {
+  plan->preempted.push_back({victim->id, victim->computed});
+  demand_.Remove(*victim);
+  budget_ += victim->scheduled;
+  kv_.Release(&victim->table);
+  victim->computed = 0;
+  victim->scheduled = 0;
+  ++victim->preemptions;
+  ++preemptions_;
+  Move(victim, SequencePhase::kPreempted);
+  EraseRunning(victim);
+  waiting_.Insert(victim);
+}
+
+void StepScheduler::Emit(StepPlan* plan) {
+  std::size_t most_blocks = 0;
+  for (const Sequence* sequence : running_) most_blocks += static_cast<std::size_t>(sequence->max_blocks);
+  plan->slices.reserve(static_cast<std::size_t>(config_.max_sequences));
+  plan->tokens.reserve(static_cast<std::size_t>(config_.max_batch_tokens));
+  plan->block_tables.reserve(most_blocks);
+
+  plan->step = ++last_step_;
+  in_flight_ = true;
+  for (const SequencePhase phase : {SequencePhase::kDecoding, SequencePhase::kPrefilling}) {
+    for (const Sequence* sequence : running_) {
+      if (sequence->phase() == phase && sequence->scheduled > 0) EmitSlice(*sequence, plan);
+    }
+  }
+}
+
+void StepScheduler::EmitSlice(const Sequence& sequence, StepPlan* plan) const {
+  const std::int32_t table_count = kv_.BlocksFor(sequence.computed + sequence.scheduled);
+  plan->slices.push_back({.sequence = sequence.id,
+                          .position = sequence.computed,
+                          .token_offset = static_cast<std::int32_t>(plan->tokens.size()),
+                          .token_count = sequence.scheduled,
+                          .table_offset = static_cast<std::int32_t>(plan->block_tables.size()),
+                          .table_count = table_count,
+                          .sample = sequence.samples()});
+  const auto tokens =
+      std::span(sequence.tokens)
+          .subspan(static_cast<std::size_t>(sequence.computed), static_cast<std::size_t>(sequence.scheduled));
+  plan->tokens.insert(plan->tokens.end(), tokens.begin(), tokens.end());
+  const auto blocks = sequence.table.blocks().first(static_cast<std::size_t>(table_count));
+  plan->block_tables.insert(plan->block_tables.end(), blocks.begin(), blocks.end());
+}
+
+std::size_t StepScheduler::InsertRunning(Sequence* sequence) {
+  const auto at = std::ranges::lower_bound(running_, sequence->rank, {},
+                                           [](const Sequence* other) -> const Rank& { return other->rank; });
+  return static_cast<std::size_t>(running_.insert(at, sequence) - running_.begin());
+}
+
+void StepScheduler::EraseRunning(const Sequence* sequence) {
+  running_.erase(std::ranges::find(running_, sequence));
+}
+
+}  // namespace skipjack
