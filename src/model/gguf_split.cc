@@ -106,16 +106,24 @@ std::string Names(const std::vector<std::string>& paths) {
   return names;
 }
 
-// Of the files that claim to be one part, the one that belongs to `start`; empty when there is none.
-Result<std::string> ChoosePart(const std::vector<std::string>& claims, const std::string& start,
-                               std::int64_t number) {
+// Without further names of files that are there already.
+std::vector<std::string> DistinctFiles(const std::vector<std::string>& paths) {
   std::vector<std::string> distinct;
-  for (const std::string& path : claims) {
-    if (SameFile(path, start)) return start;
+  for (const std::string& path : paths) {
     const bool seen = std::any_of(distinct.begin(), distinct.end(),
                                   [&](const std::string& other) { return SameFile(path, other); });
     if (!seen) distinct.push_back(path);
   }
+  return distinct;
+}
+
+// Of the files that claim to be one part, the one that belongs to `start`; empty when there is none.
+Result<std::string> ChoosePart(const std::vector<std::string>& claims, const std::string& start,
+                               std::int64_t number) {
+  for (const std::string& path : claims) {
+    if (SameFile(path, start)) return start;
+  }
+  const std::vector<std::string> distinct = DistinctFiles(claims);
   if (distinct.empty()) return std::string();
   if (distinct.size() == 1) return distinct.front();
   std::vector<std::string> alike;
@@ -155,25 +163,50 @@ Result<std::vector<std::string>> CollectSet(const Folder& folder, const Candidat
   return set;
 }
 
-// Where a folder holds one model, the file to begin with.
+// One file of each model that these parts of equally large sets belong to. Parts that are all different are
+// one set; where two files claim to be the same part, every stem is a set of its own.
+std::vector<const Candidate*> OnePerSet(const std::vector<const Candidate*>& parts) {
+  std::map<std::int64_t, std::vector<std::string>> claims;
+  std::map<std::string, const Candidate*> stems;
+  bool ambiguous = false;
+  for (const Candidate* part : parts) {
+    std::vector<std::string>& paths = claims[part->split.number];
+    paths.push_back(part->path);
+    ambiguous = ambiguous || DistinctFiles(paths).size() > 1;
+    stems.emplace(Stem(part->path), part);
+  }
+  if (!ambiguous) return {parts.front()};
+  std::vector<const Candidate*> sets;
+  for (const auto& [stem, part] : stems) sets.push_back(part);
+  return sets;
+}
+
+// Where a folder holds one model, a file of it.
 Result<Candidate> OnlyModel(const std::string& path, const Folder& folder) {
   if (folder.candidates.empty()) {
     if (!folder.unreadable.empty()) return ReadSplit(folder.unreadable.front()).status();
     return Status::NotFound(path + ": no GGUF file in this folder");
   }
-  std::vector<std::string> models;  // the first file of each
-  const Candidate* first = &folder.candidates.front();
+  std::vector<const Candidate*> models;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<const Candidate*>>
+      parts;  // by count and tensors
   for (const Candidate& candidate : folder.candidates) {
-    const bool part_of_first =
-        first->split.count > 1 && SameSet(candidate.split, first->split) &&
-        (Stem(candidate.path) == Stem(first->path) || Stem(candidate.path) == FileName(candidate.path));
-    if (models.empty() || !part_of_first) models.push_back(candidate.path);
+    const GgufSplitInfo& split = candidate.split;
+    if (split.count == 1) {
+      models.push_back(&candidate);
+    } else {
+      parts[{split.count, split.tensors}].push_back(&candidate);
+    }
   }
-  if (models.size() > 1) {
-    return Status::InvalidArgument(path + ": this folder holds several models; name one file of " +
-                                   Names(models));
+  for (const auto& [kind, members] : parts) {
+    const std::vector<const Candidate*> sets = OnePerSet(members);
+    models.insert(models.end(), sets.begin(), sets.end());
   }
-  return *first;
+  if (models.size() == 1) return *models.front();
+  std::vector<std::string> names;
+  for (const Candidate* model : models) names.push_back(model->path);
+  return Status::InvalidArgument(path + ": this folder holds several models; name one file of " +
+                                 Names(names));
 }
 
 }  // namespace
