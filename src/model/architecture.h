@@ -27,6 +27,10 @@ std::span<const Architecture> KnownArchitectures();
 // Unimplemented, naming the architecture and the known ones.
 Result<const Architecture*> FindArchitecture(std::string_view name);
 
+// Everything that makes the file a model we can run, checked (see ModelSource::Open). The tensors point into
+// `file`.
+Status DescribeModel(const GgufFile& file, ModelConfig* config, ModelTensors* tensors);
+
 // The families.
 Result<ModelConfig> ReadLlamaConfig(const GgufFile& file);
 void ListLlamaTensors(const ModelConfig& config, ModelTensors* tensors, TensorManifest* manifest);

@@ -1,0 +1,283 @@
+#include "model/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "model/architecture.h"
+#include "model/printable.h"
+
+namespace skipjack {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TypeUse {
+  std::int64_t tensors = 0;
+  std::int64_t bytes = 0;
+};
+
+struct Summary {
+  std::int64_t parameters = 0;
+  std::int64_t weight_bytes = 0;
+  std::map<std::string_view, TypeUse> types;
+  std::string architecture;  // as the file says it, may be empty
+  std::string name;
+  std::optional<ModelConfig> config;  // when we can run it
+  Status verdict;                     // why not
+
+  double BitsPerWeight() const {
+    return parameters == 0 ? 0.0 : 8.0 * static_cast<double>(weight_bytes) / static_cast<double>(parameters);
+  }
+};
+
+Summary Summarize(const GgufFile& file) {
+  Summary summary;
+  for (const TensorView& tensor : file.tensors()) {
+    const auto bytes = static_cast<std::int64_t>(tensor.data.size());
+    summary.parameters += tensor.elements();
+    summary.weight_bytes += bytes;
+    TypeUse& use = summary.types[Info(tensor.dtype).name];
+    ++use.tensors;
+    use.bytes += bytes;
+  }
+  if (const Result<std::string> text = file.GetString("general.architecture"); text.ok())
+    summary.architecture = *text;
+  if (const Result<std::string> text = file.GetString("general.name"); text.ok()) summary.name = *text;
+  ModelConfig config;
+  ModelTensors tensors;
+  summary.verdict = DescribeModel(file, &config, &tensors);
+  if (summary.verdict.ok()) summary.config = config;
+  return summary;
+}
+
+template <typename T>
+inline constexpr bool kIsList = false;
+template <typename T>
+inline constexpr bool kIsList<std::vector<T>> = true;
+
+template <typename T>
+constexpr std::string_view TypeName() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return "boolean";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return "text";
+  } else {
+    return std::is_floating_point_v<T> ? "number" : "integer";
+  }
+}
+
+std::string Size(std::int64_t bytes) {
+  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string Shape(const TensorView& tensor) {
+  const auto rank = static_cast<std::ptrdiff_t>(tensor.rank);
+  return fmt::format("[{}]", fmt::join(tensor.shape.begin(), tensor.shape.begin() + rank, ", "));
+}
+
+// ---- as text ----
+
+constexpr std::size_t kShownText = 120;  // bytes of a text
+constexpr std::size_t kShownTextInList = 24;
+constexpr std::size_t kShownElements = 6;
+
+template <typename T>
+std::string ScalarText(const T& value, std::size_t longest_text) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return Printable(value, longest_text);
+  } else {
+    return fmt::format("{}", value);
+  }
+}
+
+template <typename T>
+std::string ListText(const std::vector<T>& values) {
+  std::string text = "[";
+  const std::size_t shown = std::min(values.size(), kShownElements);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const T value = values[i];
+    if (i > 0) text += ", ";
+    text += std::is_same_v<T, std::string> ? fmt::format("\"{}\"", ScalarText(value, kShownTextInList))
+                                           : ScalarText(value, kShownTextInList);
+  }
+  return text + (shown < values.size() ? ", ...]" : "]");
+}
+
+struct Row {
+  std::string name, type, value;
+};
+
+Row MetadataRow(const std::string& key, const GgufValue& value) {
+  Row row{Printable(key, kShownText), {}, {}};
+  std::visit(
+      [&](const auto& held) {
+        using T = std::decay_t<decltype(held)>;
+        if constexpr (kIsList<T>) {
+          row.type = fmt::format("{}[{}]", TypeName<typename T::value_type>(), held.size());
+          row.value = ListText(held);
+        } else {
+          row.type = TypeName<T>();
+          row.value = ScalarText(held, kShownText);
+        }
+      },
+      value);
+  return row;
+}
+
+void AppendTable(const std::vector<Row>& rows, std::string* out) {
+  std::size_t name_width = 0;
+  std::size_t type_width = 0;
+  for (const Row& row : rows) {
+    name_width = std::max(name_width, row.name.size());
+    type_width = std::max(type_width, row.type.size());
+  }
+  for (const Row& row : rows) {
+    fmt::format_to(std::back_inserter(*out), "  {:<{}}  {:<{}}  {}\n", row.name, name_width, row.type,
+                   type_width, row.value);
+  }
+}
+
+void AppendMemory(const Summary& summary, std::string* out) {
+  auto line = std::back_inserter(*out);
+  fmt::format_to(line, "\nMemory needed\n  weights (as stored)  {}\n", Size(summary.weight_bytes));
+  if (!summary.config) return;
+  const ModelConfig& config = *summary.config;
+  const std::int64_t half = config.KvBytesPerToken(2);
+  fmt::format_to(line, "  KV cache, f16        {} a token, {} for the whole context of {} tokens\n",
+                 Size(half), Size(half * config.context_length), config.context_length);
+  fmt::format_to(line, "  KV cache, f32        {} a token, {} for the whole context\n", Size(2 * half),
+                 Size(2 * half * config.context_length));
+}
+
+std::string TextReport(const GgufFile& file, const Summary& summary) {
+  std::string out;
+  auto line = std::back_inserter(out);
+  fmt::format_to(line, "{} (GGUF version {})\n", Printable(file.path(), 4096), file.version());
+  for (std::size_t i = 1; i < file.paths().size(); ++i) {
+    fmt::format_to(line, "{} (part {} of {})\n", Printable(file.paths()[i], 4096), i + 1,
+                   file.paths().size());
+  }
+  fmt::format_to(line, "{}{}architecture {}\n", Printable(summary.name, kShownText),
+                 summary.name.empty() ? "" : ", ",
+                 summary.architecture.empty() ? "not given" : Printable(summary.architecture, kShownText));
+
+  std::vector<Row> rows;
+  for (const std::string& key : file.keys()) rows.push_back(MetadataRow(key, *file.Find(key)));
+  fmt::format_to(line, "\nMetadata: {} keys\n", rows.size());
+  AppendTable(rows, &out);
+
+  rows.clear();
+  for (const TensorView& tensor : file.tensors()) {
+    rows.push_back({Printable(tensor.name, kShownText), std::string(Info(tensor.dtype).name),
+                    fmt::format("{:<20}  {:>12} bytes", Shape(tensor), tensor.data.size())});
+  }
+  fmt::format_to(line, "\nTensors: {}\n", rows.size());
+  AppendTable(rows, &out);
+
+  fmt::format_to(line, "\nParameters: {} in {} bytes, {:.3f} bits each\n", summary.parameters,
+                 summary.weight_bytes, summary.BitsPerWeight());
+  for (const auto& [type, use] : summary.types) {
+    fmt::format_to(line, "  {:<8}  {:>6} tensors  {:>12} bytes\n", type, use.tensors, use.bytes);
+  }
+  AppendMemory(summary, &out);
+  fmt::format_to(line, "\nSkipjack can run this model: {}\n",
+                 summary.config ? "yes" : "no. " + Printable(summary.verdict.message(), 4096));
+  return out;
+}
+
+// ---- as JSON ----
+
+constexpr std::size_t kJsonElements = 16;  // longer lists are cut to this and say how long they are
+
+template <typename T>
+Json ListJson(const std::vector<T>& values) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < std::min(values.size(), kJsonElements); ++i)
+    list.push_back(static_cast<T>(values[i]));
+  if (values.size() <= kJsonElements) return list;
+  return {{"count", values.size()}, {"first", list}};
+}
+
+Json ValueJson(const GgufValue& value) {
+  return std::visit(
+      [](const auto& held) -> Json {
+        if constexpr (kIsList<std::decay_t<decltype(held)>>) {
+          return ListJson(held);
+        } else {
+          return held;
+        }
+      },
+      value);
+}
+
+Json MemoryJson(const Summary& summary) {
+  Json memory{{"weight_bytes", summary.weight_bytes}};
+  if (!summary.config) return memory;
+  const ModelConfig& config = *summary.config;
+  memory["context_length"] = config.context_length;
+  for (const auto& [name, bytes] : {std::pair("f16", 2), std::pair("f32", 4)}) {
+    const std::int64_t per_token = config.KvBytesPerToken(bytes);
+    memory["kv"][name] = {{"bytes_per_token", per_token},
+                          {"bytes_for_context", per_token * config.context_length}};
+  }
+  return memory;
+}
+
+std::string JsonReport(const GgufFile& file, const Summary& summary) {
+  Json report{{"files", file.paths()},
+              {"gguf_version", file.version()},
+              {"architecture", summary.architecture},
+              {"name", summary.name}};
+  report["metadata"] = Json::object();
+  for (const std::string& key : file.keys()) report["metadata"][key] = ValueJson(*file.Find(key));
+  report["tensors"] = Json::array();
+  for (const TensorView& tensor : file.tensors()) {
+    const std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.begin() + tensor.rank);
+    report["tensors"].push_back({{"name", tensor.name},
+                                 {"type", Info(tensor.dtype).name},
+                                 {"shape", shape},
+                                 {"bytes", tensor.data.size()}});
+  }
+  report["parameters"] = summary.parameters;
+  report["bits_per_weight"] = summary.BitsPerWeight();
+  for (const auto& [type, use] : summary.types) {
+    report["types"][std::string(type)] = {{"tensors", use.tensors}, {"bytes", use.bytes}};
+  }
+  report["memory"] = MemoryJson(summary);
+  report["supported"] = summary.config.has_value();
+  if (!summary.config) report["unsupported_because"] = summary.verdict.message();
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string InspectReport(const GgufFile& file, bool json) {
+  const Summary summary = Summarize(file);
+  return json ? JsonReport(file, summary) : TextReport(file, summary);
+}
+
+Result<std::string> InspectModel(const std::string& path, bool json) {
+  const Result<std::unique_ptr<GgufFile>> file = GgufFile::Open(path);
+  if (!file.ok()) return file.status();
+  return InspectReport(**file, json);
+}
+
+}  // namespace skipjack
