@@ -13,14 +13,14 @@
 namespace skipjack {
 
 struct SamplingParams {
-  float temperature = 1.0f;  // [0, 100]; 0 = greedy
-  std::int32_t top_k = 0;    // 0 or -1 = off
-  float top_p = 1.0f;        // (0, 1]
-  float min_p = 0.0f;        // [0, 1]
-  float typical_p = 1.0f;    // (0, 1]
-  float repetition_penalty = 1.0f;  // (0, 10]; prompt and output, once per distinct token
-  float presence_penalty = 0.0f;    // [-2, 2]; output only
-  float frequency_penalty = 0.0f;   // [-2, 2]; output only
+  float temperature = 1.0f;                           // [0, 100]; 0 = greedy
+  std::int32_t top_k = 0;                             // 0 or -1 = off
+  float top_p = 1.0f;                                 // (0, 1]
+  float min_p = 0.0f;                                 // [0, 1]
+  float typical_p = 1.0f;                             // (0, 1]
+  float repetition_penalty = 1.0f;                    // (0, 10]; prompt and output, once per distinct token
+  float presence_penalty = 0.0f;                      // [-2, 2]; output only
+  float frequency_penalty = 0.0f;                     // [-2, 2]; output only
   std::vector<std::pair<TokenId, float>> logit_bias;  // each in [-100, 100]
   std::uint64_t seed = 0;  // resolved at the edge; the random number for a position is f(seed, position)
 
@@ -28,7 +28,8 @@ struct SamplingParams {
   std::int32_t min_tokens = 0;   // end-of-generation and stop ids are masked before this many
   bool ignore_eos = false;
   std::vector<TokenId> stop_token_ids;
-  std::int32_t top_logprobs = -1;  // -1: no logprobs; 0: of the chosen token; n: also of the n best (limit 20)
+  std::int32_t top_logprobs =
+      -1;  // -1: no logprobs; 0: of the chosen token; n: also of the n best (limit 20)
 };
 
 // Checks every range; the message names the field and the allowed range. `vocabulary_rows` bounds token ids.
