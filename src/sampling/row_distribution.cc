@@ -14,6 +14,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLowest = std::numeric_limits<float>::lowest();
 // Undecided tokens that are sorted rather than halved once more.
 constexpr std::int32_t kFewTokens = 128;
+// Steps of the search for a mass after which halving takes over from interpolation.
+constexpr int kLineSteps = 12;
 // Blocks that a draw weighs beforehand.
 constexpr std::int32_t kFewBlocks = 64;
 // More than the rounding of a block's sum.
@@ -33,10 +35,51 @@ float FromOrderedBits(std::int32_t bits) {
   return std::bit_cast<float>(bits < 0 ? bits ^ std::numeric_limits<std::int32_t>::max() : bits);
 }
 
-// Strictly between the two, or `low` when they are neighbours.
-float Between(float low, float high) {
+// Strictly between the two, or `low` when they are neighbours. Mostly the mean; every third step halves the
+// number of floats between them, so that no scale takes more than a hundred steps.
+float Middle(float low, float high, int step) {
+  const float mean = low / 2 + high / 2;
+  if (step % 3 != 2 && mean > low && mean < high) return mean;
   const std::int64_t sum = std::int64_t{OrderedBits(low)} + OrderedBits(high);
   return FromOrderedBits(static_cast<std::int32_t>(sum >> 1));
+}
+
+// Chooses thresholds by regula falsi with the Illinois rule (Dowell and Jarratt, 1971): where a straight line
+// between the ends meets the wanted mass; an end that stays for a second time counts half, so that both ends
+// close in.
+class MassLine {
+ public:
+  template <typename Bracket>
+  float Probe(const Bracket& bracket, double mass) const {
+    const double over = (bracket.from_low.mass - mass) * low_pull_;
+    const double under = (mass - bracket.from_high.mass) * high_pull_;
+    const double low = static_cast<double>(bracket.low);
+    const double high = static_cast<double>(bracket.high);
+    const auto point = static_cast<float>(low + (high - low) * (over / (over + under)));
+    return point > bracket.low && point < bracket.high ? point : Middle(bracket.low, bracket.high, 0);
+  }
+
+  void Moved(bool low_end) {
+    if (low_end == moved_low_ && moved_) {
+      (low_end ? high_pull_ : low_pull_) *= 0.5;
+    } else {
+      low_pull_ = high_pull_ = 1.0;
+    }
+    moved_ = true;
+    moved_low_ = low_end;
+  }
+
+ private:
+  double low_pull_ = 1.0;
+  double high_pull_ = 1.0;
+  bool moved_ = false;
+  bool moved_low_ = false;
+};
+
+template <typename Bracket>
+void Narrow(Bracket* bracket, float key, const Tally& from_key, bool boundary_is_at_or_above) {
+  (boundary_is_at_or_above ? bracket->low : bracket->high) = key;
+  (boundary_is_at_or_above ? bracket->from_low : bracket->from_high) = from_key;
 }
 
 float NextUp(float value) {
@@ -59,6 +102,7 @@ RowDistribution::RowDistribution(std::int32_t vocabulary, const VocabularyKernel
   cumulative_bounds_.resize(blocks);
   typical_maxima_.resize(blocks);
   weights_ = std::make_unique_for_overwrite<float[]>(blocks * kBlockWidth);
+  gathered_ = std::make_unique_for_overwrite<TokenId[]>(blocks * kBlockWidth);
   typical_keys_.reserve(static_cast<std::size_t>(vocabulary));
   candidates_.reserve(static_cast<std::size_t>(vocabulary));
 }
@@ -113,7 +157,7 @@ void RowDistribution::Best(std::int32_t count, std::vector<TokenLogprob>* best) 
   best->clear();
   if (count <= 0) return;
   const Boundary last = FindByCount(count);
-  for (const Candidate& candidate : GatherSorted(LogitView(), {last.logit, kInfinity})) {
+  for (const Candidate& candidate : GatherSorted(LogitView(), last.logit, kInfinity)) {
     if (!last.Keeps(candidate.key, candidate.token)) break;
     best->push_back({candidate.token, candidate.key});
   }
@@ -172,37 +216,39 @@ RowDistribution::MassRange RowDistribution::KeptMass() {
   return kept_mass_;
 }
 
-double RowDistribution::MassAtLeast(const KeyView& view, float threshold) {
-  if (threshold > view.maximum) return 0.0;
-  return kernels_.sum_weights(view.row, view.block_maxima, threshold, Cache());
+Tally RowDistribution::TallyFrom(const KeyView& view, float threshold) {
+  if (threshold > view.maximum) return {};
+  return kernels_.tally_row(view.row, view.block_maxima, threshold, Cache());
+}
+
+Tally RowDistribution::CountFrom(const KeyView& view, float threshold) const {
+  return {kernels_.count_row(view.row, view.block_maxima, threshold), 0.0};
 }
 
 double RowDistribution::ExactKeptMass() {
   WeighDownTo(boundary_.logit);
   const float above = NextUp(boundary_.logit);
-  double mass = MassAtLeast(LogitView(), above);
-  for (const Candidate& tie : GatherSorted(LogitView(), {boundary_.logit, above})) {
+  double mass = TallyFrom(LogitView(), above).mass;
+  for (const Candidate& tie : GatherSorted(LogitView(), boundary_.logit, above)) {
     if (tie.token <= boundary_.token) mass += static_cast<double>(tie.weight);
   }
   return mass;
 }
 
-std::span<const RowDistribution::Candidate> RowDistribution::GatherSorted(const KeyView& view,
-                                                                          Bracket bracket) {
+std::span<const RowDistribution::Candidate> RowDistribution::GatherSorted(const KeyView& view, float low,
+                                                                          float high) {
+  const std::int32_t count = kernels_.gather(view.row, view.block_maxima, low, high, gathered_.get());
   candidates_.clear();
-  for (std::int32_t block = 0; block < view.row.blocks; ++block) {
-    if (view.block_maxima[block] < bracket.low) continue;
-    const std::int32_t first = block * kBlockWidth;
-    const float* keys = block < view.row.full_blocks ? view.row.data + first : view.row.tail;
+  for (std::int32_t i = 0; i < count; ++i) {
+    const TokenId token = gathered_[static_cast<std::size_t>(i)];
+    const std::int32_t block = token / kBlockWidth;
+    const float key =
+        block < view.row.full_blocks ? view.row.data[token] : view.row.tail[token % kBlockWidth];
     const bool weighed = block_ready_[static_cast<std::size_t>(block)] != 0;
-    const float* weights = weights_.get() + first;
-    for (std::int32_t i = 0; i < kBlockWidth; ++i) {
-      if (keys[i] < bracket.low || keys[i] >= bracket.high) continue;
-      candidates_.push_back({keys[i], first + i, weighed ? weights[i] : 0.0f});
-    }
+    candidates_.push_back({key, token, weighed ? weights_[static_cast<std::size_t>(token)] : 0.0f});
   }
   // One key only, as with many equal logits: they are in order already.
-  if (bracket.high > NextUp(bracket.low)) {
+  if (high > NextUp(low)) {
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       return a.key != b.key ? a.key > b.key : a.token < b.token;
     });
@@ -212,50 +258,42 @@ std::span<const RowDistribution::Candidate> RowDistribution::GatherSorted(const 
 
 // At least `count` blocks have their maximum above a threshold, so at least `count` tokens do: the block
 // maxima alone give a first threshold that leaves few blocks to read.
-RowDistribution::Bracket RowDistribution::BracketCount(std::int32_t count, std::int32_t* above_high) {
-  Bracket bracket = {kLowest, NextUp(scale_.maximum)};
-  float high = bracket.high;
-  std::int32_t blocks = kernels_.count_values(block_maxima_.data(), row_.blocks, bracket.low);
-  while (blocks > count + count / 2 + 4) {
-    const float middle = Between(bracket.low, high);
-    if (middle == bracket.low) break;
+RowDistribution::Bracket RowDistribution::BracketCount(std::int32_t count) {
+  float low = kLowest;
+  float high = NextUp(scale_.maximum);
+  std::int32_t blocks = kernels_.count_values(block_maxima_.data(), row_.blocks, low);
+  for (int step = 0; blocks > count + count / 2 + 4; ++step) {
+    const float middle = Middle(low, high, step);
+    if (middle == low) break;
     const std::int32_t there = kernels_.count_values(block_maxima_.data(), row_.blocks, middle);
     if (there >= count) {
-      bracket.low = middle;
+      low = middle;
       blocks = there;
     } else {
       high = middle;
     }
   }
-  std::int32_t above_low = kernels_.count_row(row_, block_maxima_.data(), bracket.low);
-  *above_high = 0;
-  while (above_low - *above_high > kFewTokens) {
-    const float middle = Between(bracket.low, bracket.high);
+  Bracket bracket = {low, NextUp(scale_.maximum), CountFrom(LogitView(), low), {}};
+  for (int step = 0; bracket.undecided() > kFewTokens; ++step) {
+    const float middle = Middle(bracket.low, bracket.high, step);
     if (middle == bracket.low) break;
-    const std::int32_t there = kernels_.count_row(row_, block_maxima_.data(), middle);
-    if (there >= count) {
-      bracket.low = middle;
-      above_low = there;
-    } else {
-      bracket.high = middle;
-      *above_high = there;
-    }
+    const Tally there = CountFrom(LogitView(), middle);
+    Narrow(&bracket, middle, there, there.count >= count);
   }
   return bracket;
 }
 
 Boundary RowDistribution::FindByCount(std::int32_t count) {
   if (static_cast<std::size_t>(count) >= logits_.size()) return {};
-  std::int32_t above = 0;
-  const Bracket bracket = BracketCount(count, &above);
-  const auto undecided = GatherSorted(LogitView(), bracket);
-  const auto index = static_cast<std::size_t>(count - above - 1);
+  const Bracket bracket = BracketCount(count);
+  const auto undecided = GatherSorted(LogitView(), bracket.low, bracket.high);
+  const auto index = static_cast<std::size_t>(count - bracket.from_high.count - 1);
   if (index >= undecided.size()) return {};  // fewer than `count` tokens are above -inf
   return {undecided[index].key, undecided[index].token};
 }
 
 // Decides with as few weights as the question needs.
-bool RowDistribution::MassReachesShare(double mass, double share) {
+bool RowDistribution::ReachesShare(double mass, double share) {
   while (true) {
     const MassRange kept = KeptMass();
     if (mass >= share * kept.high) return true;
@@ -263,53 +301,55 @@ bool RowDistribution::MassReachesShare(double mass, double share) {
   }
 }
 
-bool RowDistribution::ReachesShare(const KeyView& view, float threshold, double share) {
-  return MassReachesShare(MassAtLeast(view, threshold), share);
-}
-
-// For logits: steps down from the maximum until the share is reached, weighing blocks on the way; then
-// halves.
+// Steps down from the maximum until the share is reached, weighing blocks on the way; then narrows the last
+// step.
 RowDistribution::Bracket RowDistribution::BracketMass(const KeyView& view, double share) {
-  Bracket bracket = {kLowest, NextUp(view.maximum)};
-  for (double depth = kFirstDepth; depth <= kLastDepth; depth *= 2.0) {
-    const double threshold = static_cast<double>(view.maximum) - depth * static_cast<double>(view.unit);
-    if (threshold <= static_cast<double>(kLowest)) break;
-    WeighDownTo(static_cast<float>(threshold));
-    if (ReachesShare(view, static_cast<float>(threshold), share)) {
-      bracket.low = static_cast<float>(threshold);
-      break;
-    }
-    bracket.high = std::min(bracket.high, static_cast<float>(threshold));
+  // Unfiltered, counting what is above -inf is not worth a pass.
+  const Tally all = view.floor > kLowest ? CountFrom(view, view.floor) : Tally{view.tokens, 0.0};
+  Bracket bracket = {view.floor, NextUp(view.maximum), all, {}};
+  if (bracket.undecided() <= kFewTokens) {
+    WeighDownTo(boundary_.logit);
+    return bracket;
   }
-  if (bracket.low == kLowest) WeighDownTo(kLowest);
-  std::int32_t above_low = kernels_.count_row(view.row, view.block_maxima, bracket.low);
-  std::int32_t above_high = kernels_.count_row(view.row, view.block_maxima, bracket.high);
-  while (above_low - above_high > kFewTokens) {
-    const float middle = Between(bracket.low, bracket.high);
-    if (middle == bracket.low) break;
-    if (ReachesShare(view, middle, share)) {
-      bracket.low = middle;
-      above_low = kernels_.count_row(view.row, view.block_maxima, middle);
-    } else {
-      bracket.high = middle;
-      above_high = kernels_.count_row(view.row, view.block_maxima, middle);
-    }
+  bool reached = false;
+  for (double depth = kFirstDepth; depth <= kLastDepth && !reached; depth *= 2.0) {
+    const double threshold = static_cast<double>(view.maximum) - depth * static_cast<double>(view.unit);
+    if (threshold <= static_cast<double>(view.floor)) break;
+    const auto key = static_cast<float>(threshold);
+    WeighDownTo(key);
+    const Tally there = TallyFrom(view, key);
+    reached = ReachesShare(there.mass, share);
+    Narrow(&bracket, key, there, reached);
+  }
+  if (!reached) {
+    WeighDownTo(boundary_.logit);
+    bracket.from_low = TallyFrom(view, bracket.low);
+  }
+  MassLine line;
+  for (int step = 0; bracket.undecided() > kFewTokens; ++step) {
+    const float key = step < kLineSteps ? line.Probe(bracket, share * KeptMass().high)
+                                        : Middle(bracket.low, bracket.high, step);
+    if (key == bracket.low) break;
+    const Tally there = TallyFrom(view, key);
+    const bool low_end = ReachesShare(there.mass, share);
+    Narrow(&bracket, key, there, low_end);
+    line.Moved(low_end);
   }
   return bracket;
 }
 
 Boundary RowDistribution::FindByMass(const KeyView& view, double share) {
+  KeptMass();  // where it gathers candidates itself, it must do so before the ones below
   const Bracket bracket = BracketMass(view, share);
-  double mass = MassAtLeast(view, bracket.high);
-  const auto undecided = GatherSorted(view, bracket);
-  for (const Candidate& candidate : undecided) {
+  double mass = bracket.from_high.mass;
+  for (const Candidate& candidate : GatherSorted(view, bracket.low, bracket.high)) {
     mass += static_cast<double>(candidate.weight);
-    if (MassReachesShare(mass, share)) return {candidate.key, candidate.token};
+    if (ReachesShare(mass, share)) return {candidate.key, candidate.token};
   }
   return {};  // only rounding keeps the sum below the share: all are needed
 }
 
-void RowDistribution::Narrow(const Boundary& boundary) {
+void RowDistribution::Restrict(const Boundary& boundary) {
   if (!boundary_.Keeps(boundary.logit, boundary.token)) return;
   boundary_ = boundary;
   restricted_ = boundary.logit > kLowest;
@@ -317,11 +357,11 @@ void RowDistribution::Narrow(const Boundary& boundary) {
 }
 
 void RowDistribution::KeepTopK(std::int32_t k) {
-  Narrow(FindByCount(k));
+  Restrict(FindByCount(k));
 }
 
 void RowDistribution::KeepTopP(float p) {
-  Narrow(FindByMass(LogitView(), static_cast<double>(p)));
+  Restrict(FindByMass(LogitView(), static_cast<double>(p)));
 }
 
 void RowDistribution::KeepMinP(float min_p) {
@@ -330,7 +370,7 @@ void RowDistribution::KeepMinP(float min_p) {
   // Everything at or above the threshold: the smallest float that is not below it.
   auto logit = static_cast<float>(std::max(threshold, static_cast<double>(kLowest)));
   if (static_cast<double>(logit) < threshold) logit = NextUp(logit);
-  Narrow({logit, std::numeric_limits<TokenId>::max()});
+  Restrict({logit, std::numeric_limits<TokenId>::max()});
 }
 
 // With w the weights and M their sum, the information content of token i is log M - d_i, d_i = (logit -
@@ -356,7 +396,8 @@ void RowDistribution::KeepTypical(float p) {
     typical_keys_[i] = kept ? static_cast<float>(-std::abs(d - center)) : -kInfinity;
   }
   std::array<float, kBlockWidth> tail;
-  KeyView view = {Blocked(typical_keys_.data(), &tail), typical_maxima_.data(), 0.0f, 1.0f};
+  KeyView view = {Blocked(typical_keys_.data(), &tail), typical_maxima_.data(), 0.0f, 1.0f, kLowest,
+                  static_cast<std::int32_t>(tokens)};
   view.maximum = kernels_.scan(view.row, typical_maxima_.data()).maximum;
   kept_mass_ = {mass, mass};
   kept_mass_known_ = true;

@@ -31,7 +31,7 @@ struct Boundary {
   }
 };
 
-// Not thread-safe; reused from row to row. Its memory (about 20 bytes per token of the vocabulary) is
+// Not thread-safe; reused from row to row. Its memory (about 24 bytes per token of the vocabulary) is
 // allocated at construction and touched where a row needs it; no later call allocates.
 class RowDistribution {
  public:
@@ -83,17 +83,23 @@ class RowDistribution {
     BlockedRow row;
     const float* block_maxima = nullptr;
     float maximum = 0.0f;
-    float unit = 1.0f;  // keys per factor e in weight
+    float unit = 1.0f;   // keys per factor e in weight
+    float floor = 0.0f;  // no kept token's key is lower
+    std::int32_t tokens = 0;
   };
   struct Candidate {
     float key = 0.0f;
     TokenId token = 0;
     float weight = 0.0f;  // 0 while its block is not weighed
   };
-  // The boundary's key lies in [low, high).
+  // The boundary's key lies in [low, high). The tallies are those of all tokens from `low` or `high` on.
   struct Bracket {
     float low = 0.0f;
     float high = 0.0f;
+    Tally from_low;
+    Tally from_high;
+
+    std::int32_t undecided() const { return from_low.count - from_high.count; }
   };
   // A sum of weights of which only a part has been computed.
   struct MassRange {
@@ -102,7 +108,10 @@ class RowDistribution {
   };
 
   BlockedRow Blocked(const float* data, std::array<float, kBlockWidth>* tail) const;
-  KeyView LogitView() const { return {row_, block_maxima_.data(), scale_.maximum, temperature_}; }
+  KeyView LogitView() const {
+    const auto tokens = static_cast<std::int32_t>(logits_.size());
+    return {row_, block_maxima_.data(), scale_.maximum, temperature_, boundary_.logit, tokens};
+  }
   WeightCache Cache();
   void ResetWeights();
   void EnsureBounds();
@@ -113,17 +122,18 @@ class RowDistribution {
   bool WeighMore();
   // What the kept tokens weigh together.
   MassRange KeptMass();
-  double MassAtLeast(const KeyView& view, float threshold);
   double ExactKeptMass();
 
-  std::span<const Candidate> GatherSorted(const KeyView& view, Bracket bracket);
+  Tally TallyFrom(const KeyView& view, float threshold);
+  Tally CountFrom(const KeyView& view, float threshold) const;
+  std::span<const Candidate> GatherSorted(const KeyView& view, float low, float high);
+  Bracket BracketCount(std::int32_t count);
   Boundary FindByCount(std::int32_t count);
-  Boundary FindByMass(const KeyView& view, double share);
-  bool ReachesShare(const KeyView& view, float threshold, double share);
-  bool MassReachesShare(double mass, double share);
+  // Whether a mass is at least `share` of what the kept tokens weigh together.
+  bool ReachesShare(double mass, double share);
   Bracket BracketMass(const KeyView& view, double share);
-  Bracket BracketCount(std::int32_t count, std::int32_t* above_high);
-  void Narrow(const Boundary& boundary);
+  Boundary FindByMass(const KeyView& view, double share);
+  void Restrict(const Boundary& boundary);
   void WeighBestBlocks();
   double AccumulateBounds();
 
@@ -149,6 +159,7 @@ class RowDistribution {
   bool restricted_ = false;  // boundary_ cuts something off
 
   std::vector<double> cumulative_bounds_;
+  std::unique_ptr<TokenId[]> gathered_;
   std::vector<Candidate> candidates_;
   std::vector<float> typical_keys_;
   std::vector<float> typical_maxima_;

@@ -36,6 +36,11 @@ struct WeightCache {
   std::uint8_t* ready = nullptr;  // [blocks]
 };
 
+struct Tally {
+  std::int32_t count = 0;
+  double mass = 0.0;  // sum of weights
+};
+
 struct VocabularyKernels {
   const char* name;
 
@@ -59,9 +64,13 @@ struct VocabularyKernels {
   void (*weigh_row)(const BlockedRow& row, const float* block_maxima, float threshold,
                     const WeightScale& scale, const WeightCache& cache);
 
-  // Sum of the weights of all logits that are at least `threshold`; their blocks must be ready.
-  double (*sum_weights)(const BlockedRow& row, const float* block_maxima, float threshold,
-                        const WeightCache& cache);
+  // All logits that are at least `threshold`; their blocks must be ready.
+  Tally (*tally_row)(const BlockedRow& row, const float* block_maxima, float threshold,
+                     const WeightCache& cache);
+
+  // Indices of all logits in [low, high), ascending; returns how many. `indices` has room for the whole row.
+  std::int32_t (*gather)(const BlockedRow& row, const float* block_maxima, float low, float high,
+                         std::int32_t* indices);
 
   // Sum of the weights of the whole row, without keeping them. Blocks whose weights are all below 2^-48 are
   // left out: 2^20 of those tokens together change the sum by less than 2^-28.

@@ -6,7 +6,7 @@
 
 #include "sampling/vocabulary_kernels.h"
 
-#ifdef __AVX2__
+#if defined(__AVX2__) || defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -70,6 +70,19 @@ inline std::int32_t CountLanes(Ints masks) {
   std::int32_t count = 0;
   for (int lane = 0; lane < kLanes; ++lane) count -= masks[lane];
   return count;
+}
+
+// Bit i is set where lane i is.
+inline std::uint32_t LaneBits(Ints mask) {
+#if defined(__AVX2__)
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(mask)));
+#elif defined(__SSE2__)
+  return static_cast<std::uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(mask)));
+#else
+  std::uint32_t bits = 0;
+  for (int lane = 0; lane < kLanes; ++lane) bits |= (mask[lane] != 0 ? 1u : 0u) << lane;
+  return bits;
+#endif
 }
 
 inline const float* BlockAt(const BlockedRow& row, std::int32_t block) {
@@ -177,20 +190,37 @@ void WeighRow(const BlockedRow& row, const float* block_maxima, float threshold,
   }
 }
 
-double SumWeights(const BlockedRow& row, const float* block_maxima, float threshold,
-                  const WeightCache& cache) {
-  double total = 0.0;
+Tally TallyRow(const BlockedRow& row, const float* block_maxima, float threshold, const WeightCache& cache) {
+  double mass = 0.0;
+  Ints masks = {};
   for (std::int32_t block = 0; block < row.blocks; ++block) {
     if (block_maxima[block] < threshold) continue;
     const float* x = BlockAt(row, block);
     const float* weights = cache.weights + static_cast<std::int64_t>(block) * kBlockWidth;
     Floats sum = {};
     for (int i = 0; i < kBlockWidth; i += kLanes) {
-      sum += Select(Load(x + i) >= Splat(threshold), Load(weights + i));
+      const Ints reached = Load(x + i) >= Splat(threshold);
+      masks += reached;
+      sum += Select(reached, Load(weights + i));
     }
-    total += static_cast<double>(SumLanes(sum));
+    mass += static_cast<double>(SumLanes(sum));
   }
-  return total;
+  return {CountLanes(masks), mass};
+}
+
+std::int32_t Gather(const BlockedRow& row, const float* block_maxima, float low, float high,
+                    std::int32_t* indices) {
+  std::int32_t count = 0;
+  for (std::int32_t block = 0; block < row.blocks; ++block) {
+    if (block_maxima[block] < low) continue;
+    const float* x = BlockAt(row, block);
+    for (std::int32_t i = 0; i < kBlockWidth; i += kLanes) {
+      const Floats v = Load(x + i);
+      std::uint32_t bits = LaneBits((v >= Splat(low)) & (v < Splat(high)));
+      for (; bits != 0; bits &= bits - 1) indices[count++] = block * kBlockWidth + i + __builtin_ctz(bits);
+    }
+  }
+  return count;
 }
 
 double TotalWeight(const BlockedRow& row, const float* block_maxima, const WeightScale& scale) {
@@ -203,7 +233,8 @@ double TotalWeight(const BlockedRow& row, const float* block_maxima, const Weigh
 }
 
 constexpr VocabularyKernels Kernels(const char* name) {
-  return {name, Scan, CountValues, CountRow, BoundBlocks, WeighOneBlock, WeighRow, SumWeights, TotalWeight};
+  return {name,          Scan,     CountValues, CountRow, BoundBlocks,
+          WeighOneBlock, WeighRow, TallyRow,    Gather,   TotalWeight};
 }
 
 }  // namespace

@@ -149,11 +149,33 @@ TEST_P(VocabularyKernelsTest, BoundsHoldAndSumsAgree) {
       EXPECT_LE(blocks.bounds[b], 64.001f * std::max(blocks.sums[b], 0x1p-126f)) << name;
       total += static_cast<double>(blocks.sums[b]);
     }
-    EXPECT_NEAR(kernels().sum_weights(blocks.row(), blocks.maxima.data(), lowest, blocks.Cache()), total,
+    EXPECT_NEAR(kernels().tally_row(blocks.row(), blocks.maxima.data(), lowest, blocks.Cache()).mass, total,
                 total * 1e-6)
         << name;
     EXPECT_NEAR(kernels().total_weight(blocks.row(), blocks.maxima.data(), scale), total, total * 1e-6)
         << name;
+  }
+}
+
+TEST_P(VocabularyKernelsTest, TalliesWhatReachesAThreshold) {
+  for (const auto& [name, logits] : testing::TestRows(500, 6)) {
+    Blocks blocks(logits);
+    const ScanResult scan = kernels().scan(blocks.row(), blocks.maxima.data());
+    const WeightScale scale = {scan.maximum, 1.0f};
+    kernels().weigh_row(blocks.row(), blocks.maxima.data(), std::numeric_limits<float>::lowest(), scale,
+                        blocks.Cache());
+    for (const float threshold : {-3.0f, 0.0f, 1.0f, 2.5f}) {
+      std::int32_t count = 0;
+      double mass = 0.0;
+      for (std::size_t i = 0; i < logits.size(); ++i) {
+        if (logits[i] < threshold) continue;
+        ++count;
+        mass += std::exp2(static_cast<double>(logits[i]) - static_cast<double>(scan.maximum));
+      }
+      const Tally tally = kernels().tally_row(blocks.row(), blocks.maxima.data(), threshold, blocks.Cache());
+      EXPECT_EQ(tally.count, count) << name;
+      EXPECT_NEAR(tally.mass, mass, mass * 1e-6 + 1e-36) << name;
+    }
   }
 }
 
