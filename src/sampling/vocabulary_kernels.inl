@@ -22,6 +22,7 @@ constexpr int kLanes = 4;
 using Floats = float __attribute__((vector_size(4 * kLanes)));
 using FloatsUnaligned = float __attribute__((vector_size(4 * kLanes), aligned(4)));
 using Ints = std::int32_t __attribute__((vector_size(4 * kLanes)));
+using Bits = std::uint32_t __attribute__((vector_size(4 * kLanes)));
 
 constexpr float kSmallestExponent = -126.0f;
 constexpr float kNegligibleExponent = -48.0f;
@@ -95,7 +96,7 @@ inline const float* BlockAt(const BlockedRow& row, std::int32_t block) {
 inline Floats PowerOfTwo(Floats y) {
   const Floats magic = Splat(12582912.0f);
   const Floats shifted = y + magic;
-  const Ints exponent = reinterpret_cast<Ints>(shifted) << 23;
+  const Bits exponent = reinterpret_cast<Bits>(shifted) << 23;
   const Floats f = y - (shifted - magic);
   Floats p = Splat(1.535336188e-4f);
   p = p * f + 1.339887440e-3f;
@@ -104,7 +105,7 @@ inline Floats PowerOfTwo(Floats y) {
   p = p * f + 2.402264791e-1f;
   p = p * f + 6.931472028e-1f;
   p = p * f + 1.0f;
-  const Floats scaled = reinterpret_cast<Floats>(reinterpret_cast<Ints>(p) + exponent);
+  const Floats scaled = reinterpret_cast<Floats>(reinterpret_cast<Bits>(p) + exponent);
   return Select(y >= Splat(kSmallestExponent), scaled);
 }
 

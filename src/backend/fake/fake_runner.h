@@ -1,7 +1,8 @@
-// A model without weights for tests: its next token is a hash of all tokens before it, read back from a real paged
-// KV pool, so that a wrong block table, position or stale block changes the output.
+// A model without weights for tests: its next token is a hash of all tokens before it, read back from a real
+// paged KV pool, so that a wrong block table, position or stale block changes the output.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -17,11 +18,14 @@ struct FakeRunnerOptions {
   std::function<Status(const StepBatch&)> on_forward;
   // May change the logits of each row before they are returned (to put a NaN there, say).
   std::function<void(std::int32_t row, std::span<float> logits)> on_logits;
+  std::int32_t threads = 1;  // of ParallelFor, the caller's among them
 };
 
+// Forward() refuses (InvalidArgument) batches that break the contract of model_runner.h or exceed the limits.
 std::unique_ptr<ModelRunner> CreateFakeRunner(FakeRunnerOptions options);
 
-// The token that the fake model puts first after `tokens` (greedy), computed without any KV: the tests' reference.
+// The token that the fake model puts first after `tokens` (greedy), computed without any KV: the tests'
+// reference.
 TokenId FakeNextToken(std::span<const TokenId> tokens, std::int32_t vocabulary);
 
 }  // namespace skipjack
