@@ -37,7 +37,8 @@ struct ServerConfig {
 
 struct KvConfig {
   std::int32_t block_tokens = 16;
-  std::int64_t device_memory = 0;  // bytes; 0: enough for max_sequences full contexts, at most a quarter of the RAM
+  // Bytes; 0: enough for max_sequences full contexts, at most a quarter of the machine's memory.
+  std::int64_t device_memory = 0;
   std::int64_t host_memory = 0;
   std::string disk_path;
   std::int64_t disk_size = 0;
@@ -54,13 +55,13 @@ struct SchedulerSettings {
 struct ModelEntry {
   std::string name;
   std::string path;
-  std::string backend = "auto";  // auto cpu cuda
-  std::string compute = "auto";  // auto f32 bf16 int8
-  std::string isa = "auto";      // auto generic avx2 avx512
-  std::int32_t threads = 0;      // 0: what the cgroup allows
+  std::string backend = "auto";     // auto cpu cuda
+  std::string compute = "auto";     // auto f32 bf16 int8
+  std::string isa = "auto";         // auto generic avx2 avx512
+  std::int32_t threads = 0;         // 0: what the cgroup allows
   std::int32_t context_length = 0;  // 0: the model's own
-  std::string chat_template;     // path of a template that replaces the model's; empty: the model's own
-  std::string pre_tokenizer;     // overrides tokenizer.ggml.pre; empty: the model's own
+  std::string chat_template;        // path of a template that replaces the model's; empty: the model's own
+  std::string pre_tokenizer;        // overrides tokenizer.ggml.pre; empty: the model's own
   KvConfig kv;
   SchedulerSettings scheduler;
 };
@@ -76,9 +77,13 @@ struct DaemonConfig {
   LogConfig log;
 };
 
-// Strict: an unknown or duplicate key, a wrong type or a value out of range is InvalidArgument that names the key
-// path and the line ("server.http.listen (line 4): ..."). `origin` names the file in messages.
+// Strict: an unknown or duplicate key, a wrong type, a value out of range or settings that contradict each
+// other are InvalidArgument. Its message has one line for each error, which begins with `origin` and names
+// the key path and the line: "f.yaml: server.http.listen (line 4): ...". Relative paths stay as they are.
 Result<DaemonConfig> ParseDaemonConfig(const std::string& yaml, const std::string& origin);
+
+// Reads the file; relative paths in it are resolved against its folder. Whether the models exist is not
+// looked at.
 Result<DaemonConfig> LoadDaemonConfig(const std::string& path);
 
 }  // namespace skipjack
