@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -99,10 +101,19 @@ constexpr std::size_t kShownText = 120;  // bytes of a text
 constexpr std::size_t kShownTextInList = 24;
 constexpr std::size_t kShownElements = 6;
 
+// Most numbers were stored as float, whose shortest digits are what was meant: 1e-05, not 9.99999975e-06.
+std::string NumberText(double value) {
+  const bool fits = std::abs(value) <= std::numeric_limits<float>::max();  // false for NaN
+  const float narrow = fits ? static_cast<float>(value) : 0.0f;
+  return fits && static_cast<double>(narrow) == value ? fmt::format("{}", narrow) : fmt::format("{}", value);
+}
+
 template <typename T>
 std::string ScalarText(const T& value, std::size_t longest_text) {
   if constexpr (std::is_same_v<T, std::string>) {
     return Printable(value, longest_text);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return NumberText(value);
   } else {
     return fmt::format("{}", value);
   }

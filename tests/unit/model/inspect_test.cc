@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -95,6 +95,16 @@ TEST(InspectTest, LongTextsAreShortenedAndUnicodeStays) {
   const std::string text = Report(builder, false);
   EXPECT_THAT(text, AllOf(HasSubstr("größe 鰹"), Not(HasSubstr(std::string(200, 'x'))), HasSubstr("xxx...")));
   EXPECT_EQ(json::parse(Report(builder, true))["metadata"]["chat"].get<std::string>().size(), 5000u);
+}
+
+TEST(InspectTest, NumbersAsTheyWereMeant) {
+  GgufBuilder builder = gguf::TinyLlama();
+  builder.F32("f", 1e-5f).Set("d", gguf::kF64, gguf::Bytes(0.1)).F32("huge", 3e38f).F32("nan", std::nanf(""));
+  builder.Array<float>("list", gguf::kF32, {0.1f, 2.0f}).Set("big", gguf::kF64, gguf::Bytes(1e300));
+  EXPECT_THAT(Report(builder, false),
+              AllOf(HasSubstr(" 1e-05\n"), HasSubstr(" 0.1\n"), HasSubstr(" 3e+38\n"), HasSubstr(" nan\n"),
+                    HasSubstr("[0.1, 2]"), HasSubstr(" 1e+300\n")));
+  EXPECT_TRUE(json::accept(Report(builder, true)));
 }
 
 TEST(InspectTest, ErrorsArePassedOn) {
