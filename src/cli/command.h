@@ -1,0 +1,19 @@
+// One subcommand of `skipjack` per function: declares its options and sets `*run` when it is the one called.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace skipjack::cli {
+
+// Returns the process's exit status.
+using Run = std::function<int()>;
+
+void AddServeCommand(CLI::App* app, Run* run);
+void AddGenerateCommand(CLI::App* app, Run* run);
+void AddInspectCommand(CLI::App* app, Run* run);
+void AddCheckConfigCommand(CLI::App* app, Run* run);
+void AddBenchCommand(CLI::App* app, Run* run);
+void AddHealthCommand(CLI::App* app, Run* run);  // only in builds with gRPC
+
+}  // namespace skipjack::cli
