@@ -17,18 +17,28 @@ run_ctest() {
   (cd "$SKIPJACK_ROOT" && ctest --preset "$preset" "${exclude[@]}")
 }
 
+# The clients against a real daemon of this build.
+run_clients() {
+  local preset=$1
+  say "testing the daemon with its clients ($preset)"
+  (cd "$SKIPJACK_ROOT/tests/integration" &&
+    SKIPJACK_BINARY="$SKIPJACK_ROOT/build/$preset/bin/skipjack" "$SKIPJACK_ROOT/.venv/bin/python" -m pytest)
+}
+
 "$SKIPJACK_ROOT/tools/install.sh" build run test
 "$SKIPJACK_ROOT/tools/fetch_model.sh"
 "$SKIPJACK_ROOT/tools/python_env.sh"
 
 build_preset release
 run_ctest release
+run_clients release
 if [ "$mode" = --quick ]; then
   say "release tests passed (--quick: sanitizers were left out)"
   exit 0
 fi
 build_preset debug
 run_ctest debug
+run_clients debug
 build_preset tsan
 run_ctest tsan
 say "all tests passed: release, ASan+UBSan, TSan"

@@ -9,7 +9,7 @@ namespace skipjack::cli {
 namespace {
 
 int Inspect(const std::string& path, bool json) {
-  const Result<std::string> report = InspectReport(path, json);
+  const Result<std::string> report = InspectModel(path, json);
   if (!report.ok()) {
     fmt::print(stderr, "{}\n", report.status().message());
     return 1;
