@@ -128,6 +128,7 @@ class Call final : public std::enable_shared_from_this<Call> {
     }
     if (const auto usage = event.find("usage"); usage != event.end() && usage->is_object()) {
       record_->prompt_tokens = usage->value("prompt_tokens", 0);
+      record_->completion_tokens = usage->value("completion_tokens", 0);
     }
     const auto choices = event.find("choices");
     if (choices == event.end() || !choices->is_array() || choices->empty()) return;

@@ -75,7 +75,10 @@ Report MakeReport(const std::vector<RequestRecord>& records, const ReportOptions
       ++report.failed;
       continue;
     }
-    const auto tokens = static_cast<double>(record.token_times.size());
+    // Some servers send no event for a token that completes no character, so their own count is the better
+    // one.
+    const double tokens =
+        std::max(static_cast<double>(record.token_times.size()), 1.0 * record.completion_tokens);
     const double first = record.token_times.front() - record.due;
     const double whole = record.token_times.back() - record.due;
     const double mean_gap = tokens > 1 ? (whole - first) / (tokens - 1) : 0;

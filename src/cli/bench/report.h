@@ -15,6 +15,7 @@ struct RequestRecord {
   double finished = 0;
   std::vector<double> token_times;  // arrival of each token; tokens that came together share a time
   std::int32_t prompt_tokens = 0;
+  std::int32_t completion_tokens = 0;  // as the server counts; 0: it did not say
   std::string error;  // empty: it succeeded
 };
 
