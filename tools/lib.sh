@@ -18,7 +18,7 @@ build_preset() {
   local preset=$1
   shift
   say "configuring ($preset)"
-  (cd "$SKIPJACK_ROOT" && cmake --preset "$preset" >"/dev/null")
+  (cd "$SKIPJACK_ROOT" && cmake --preset "$preset" -DSKIPJACK_CUDA="${SKIPJACK_CUDA:-AUTO}" >/dev/null)
   say "building ($preset, $SKIPJACK_JOBS jobs; only what changed)"
   local targets=()
   [ $# -eq 0 ] || targets=(--target "$@")

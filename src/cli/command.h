@@ -13,6 +13,7 @@ void AddServeCommand(CLI::App* app, Run* run);
 void AddGenerateCommand(CLI::App* app, Run* run);
 void AddInspectCommand(CLI::App* app, Run* run);
 void AddCheckConfigCommand(CLI::App* app, Run* run);
+void AddDevicesCommand(CLI::App* app, Run* run);
 void AddBenchCommand(CLI::App* app, Run* run);
 void AddHealthCommand(CLI::App* app, Run* run);  // only in builds with gRPC
 

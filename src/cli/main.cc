@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   skipjack::cli::AddGenerateCommand(&app, &run);
   skipjack::cli::AddInspectCommand(&app, &run);
   skipjack::cli::AddCheckConfigCommand(&app, &run);
+  skipjack::cli::AddDevicesCommand(&app, &run);
   skipjack::cli::AddBenchCommand(&app, &run);
 #ifdef SKIPJACK_WITH_GRPC
   skipjack::cli::AddHealthCommand(&app, &run);
