@@ -16,6 +16,19 @@ set_target_properties(utf8proc::utf8proc PROPERTIES
   IMPORTED_LOCATION ${UTF8PROC_LIBRARY}
   INTERFACE_INCLUDE_DIRECTORIES ${UTF8PROC_INCLUDE_DIR})
 
+# AUTO takes the toolkit where it is; ON insists on it.
+set(SKIPJACK_CUDA AUTO CACHE STRING "CUDA: AUTO, ON or OFF")
+set(SKIPJACK_WITH_CUDA OFF)
+if(NOT SKIPJACK_CUDA STREQUAL "OFF")
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_FOUND AND TARGET CUDA::cudart_static)
+    set(SKIPJACK_WITH_CUDA ON)
+  elseif(SKIPJACK_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "SKIPJACK_CUDA=ON, but no CUDA toolkit was found (is nvcc on PATH?)")
+  endif()
+endif()
+message(STATUS "CUDA: ${SKIPJACK_WITH_CUDA} ${CUDAToolkit_VERSION}")
+
 if(SKIPJACK_WITH_GRPC)
   find_package(Protobuf REQUIRED) # module mode: Debian's CONFIG files lack protoc
   find_package(gRPC CONFIG REQUIRED)
