@@ -24,7 +24,9 @@ Status ReadOptionalId(const GgufFile& file, std::string_view key, std::optional<
   return {};
 }
 
-Status ReadOptionalBool(const GgufFile& file, std::string_view key, bool* out) {
+// `Out` is bool, or std::optional<bool> where an absent key means something of its own.
+template <typename Out>
+Status ReadOptionalBool(const GgufFile& file, std::string_view key, Out* out) {
   const Result<bool> value = file.GetBool(key);
   if (!value.ok()) return IsAbsent(value.status()) ? Status() : value.status();
   *out = *value;
