@@ -39,16 +39,16 @@ struct TokenizerSpec {
   std::string model;  // tokenizer.ggml.model: "gpt2" is byte-level BPE
   std::string pre;    // tokenizer.ggml.pre: which pre-tokenizer; empty or unknown is refused
   std::vector<std::string> tokens;
-  std::vector<TokenType> types;  // as long as tokens, or empty (all normal)
+  std::vector<TokenType> types;     // as long as tokens, or empty (all normal)
   std::vector<std::string> merges;  // "left right", best first
   std::optional<TokenId> bos, eos, eot, unknown, padding;
-  bool add_bos = false;
+  std::optional<bool> add_bos;  // absent: what the pre-tokenizer's family does (Llama 3 has one)
   bool add_eos = false;
-  bool ignore_merges = false;
+  bool ignore_merges = false;  // true for the families that are known to, whatever it says here
 };
 
 struct EncodeOptions {
-  bool add_special = true;  // put BOS in front where the model wants one (never twice)
+  bool add_special = true;  // put BOS in front (and EOS behind) where the model wants one, never twice
 };
 
 class Tokenizer {
@@ -58,7 +58,11 @@ class Tokenizer {
 
   virtual ~Tokenizer() = default;
 
-  // Linear in the text. Invalid UTF-8 is refused. Segments are encoded one by one and joined.
+  // Near linear in the text; work memory about 40 bytes per byte of its longest word. Invalid UTF-8 is
+  // refused. Control tokens and user-defined markers are recognised inside runs of trusted segments,
+  // user-defined tokens of letters, digits and spaces everywhere; at each position the longest. The text
+  // between such tokens is encoded as one, also across the borders of segments, as the models' own tokenizers
+  // do with the whole prompt. A byte that has no token is left out, which they do too.
   virtual Result<std::vector<TokenId>> Encode(std::span<const Segment> segments,
                                               const EncodeOptions& options) const = 0;
 
@@ -75,8 +79,8 @@ class Tokenizer {
   virtual std::optional<TokenId> bos() const = 0;
   virtual std::optional<TokenId> eos() const = 0;
 
-  // Bytes of `ids` joined; control tokens left out when `skip_special`. Parts that form no character become U+FFFD
-  // (one per maximal bad part).
+  // Bytes of `ids` joined; control tokens left out when `skip_special`. Parts that form no character become
+  // U+FFFD (one per maximal bad part).
   std::string Decode(std::span<const TokenId> ids, bool skip_special) const;
 };
 
