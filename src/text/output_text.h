@@ -1,5 +1,5 @@
-// The way back from tokens to text: one object per choice, which joins bytes to characters, matches stop strings,
-// and decides what may be sent. A non-streamed answer is the streamed one, collected.
+// The way back from tokens to text: one object per choice, which joins bytes to characters, matches stop
+// strings, and decides what may be sent. A non-streamed answer is the streamed one, collected.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@
 
 namespace skipjack {
 
-// What OutputText releases: text is always valid UTF-8 and `tokens` are exactly those whose text ended inside what
-// has been released so far.
+// What OutputText releases: text is always valid UTF-8 and `tokens` are exactly those whose text ended inside
+// what has been released so far. A token that ends inside a character ends where that character does.
 struct TextDelta {
   std::string text;
-  std::size_t tokens = 0;   // how many further tokens are released with this text, in the order they were appended
+  std::size_t tokens = 0;   // how many further tokens are released with it, in the order they were appended
   bool stopped = false;     // a stop string matched: the output ends here
   std::string stop_string;  // the one that matched
 };
 
+// Linear in the text. Never throws but for want of memory. One owner at a time.
 class OutputText {
  public:
   struct Options {
@@ -35,8 +36,9 @@ class OutputText {
   ~OutputText();
 
   // Takes one token; returns what may be sent now. Holds back an unfinished character and anything that could
-  // still become a stop string. After a match, `tokens` counts up to and including the token that completed the
-  // match, and further calls return nothing.
+  // still become a stop string. The stop string that ends first wins, of those that end together the longest;
+  // it is looked for in the text, U+FFFD for bad bytes included. With it `tokens` counts everything appended
+  // so far, and further calls return nothing. Empty stop strings and such that are not UTF-8 never match.
   TextDelta Append(TokenId id);
   // The sequence ended: releases what was held back; an unfinished character becomes U+FFFD.
   TextDelta Finish();
