@@ -63,7 +63,7 @@ grpc::ServerUnaryReactor* InferenceRpc::ListModels(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* InferenceRpc::GetModel(grpc::CallbackServerContext* context,
                                                  const v1::GetModelRequest* request, v1::Model* response) {
   grpc::ServerUnaryReactor* reactor = BeginUnary(context);
-  const Result<ModelInfo> model = service_.GetModel(request->model());
+  const Result<ModelInfo> model = service_.GetModel(request->name());
   if (model.ok()) *response = ToProto(*model);
   reactor->Finish(ToGrpcStatus(model.status()));
   return reactor;
