@@ -1,5 +1,5 @@
-// One model replica: a step loop on its own thread, which owns the scheduler and the runner. Submit(), Cancel() and
-// Stats() may be called from any thread.
+// One model replica: a step loop on its own thread, which owns the scheduler and the runner. Submit(),
+// Cancel() and Stats() may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -50,8 +50,8 @@ struct FinishEvent {
   Timings timings;
 };
 
-// Receives one sequence's output. All calls come from the engine's step thread, must return at once and may not call
-// back into the engine, except Engine::Cancel.
+// Receives one sequence's output. All calls come from the engine's step thread, must return at once and may
+// not call back into the engine, except Engine::Cancel.
 class SequenceSink {
  public:
   virtual ~SequenceSink() = default;
@@ -76,7 +76,8 @@ struct SequenceRequest {
 struct EngineOptions {
   SchedulerConfig scheduler;
   std::int32_t max_sampled_id = 0;  // logits rows at or beyond this are masked (padded heads); 0 = no mask
-  Duration watchdog = std::chrono::seconds(30);  // a step longer than this dumps state and turns Healthy() false
+  Duration watchdog =
+      std::chrono::seconds(30);  // a step longer than this dumps state and turns Healthy() false
   const Clock* clock = nullptr;  // nullptr: the system's
 };
 
@@ -103,14 +104,15 @@ struct EngineStats {
 
 class Engine {
  public:
-  static Result<std::unique_ptr<Engine>> Create(std::unique_ptr<ModelRunner> runner, const EngineOptions& options,
+  static Result<std::unique_ptr<Engine>> Create(std::unique_ptr<ModelRunner> runner,
+                                                const EngineOptions& options,
                                                 std::shared_ptr<EngineObserver> observer);
   virtual ~Engine() = default;  // stops the loop; every live sequence gets its OnFinish (UNAVAILABLE)
 
   // Refusals (never fits, queue full, stopping) come back here at once and the sink hears nothing.
   virtual Result<SequenceId> Submit(SequenceRequest request, std::shared_ptr<SequenceSink> sink) = 0;
-  // Ends the sequence within one step, wherever it is. Unknown and finished ids are ignored. `why` ends up in the
-  // FinishEvent: kCancelled for CANCELLED, kError for other codes.
+  // Ends the sequence within one step, wherever it is. Unknown and finished ids are ignored. `why` ends up in
+  // the FinishEvent: kCancelled for CANCELLED, kError for other codes.
   virtual void Cancel(SequenceId sequence, Status why) = 0;
 
   virtual EngineStats Stats() const = 0;  // a consistent snapshot; takes no step-loop time worth naming

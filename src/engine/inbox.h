@@ -1,0 +1,103 @@
+// What other threads and the step loop share: submissions and cancellations on their way in, the published
+// state on its way out. One mutex guards all of it and is held for moments only.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/live_sequence.h"
+#include "sched/scheduler.h"
+
+namespace skipjack {
+
+struct Submission {
+  std::unique_ptr<LiveSequence> sequence;
+  SubmitRequest request;
+};
+
+struct Cancellation {
+  SequenceId sequence = 0;
+  Status why;
+};
+
+// Reused by the loop, so that the vectors keep their capacity.
+struct Mail {
+  std::vector<Submission> submissions;
+  std::vector<Cancellation> cancellations;
+  bool stop = false;
+};
+
+class Inbox {
+ public:
+  // Refuses when `max_queued` sequences wait for their first step, or when as many and `max_running` more
+  // live.
+  Inbox(std::int32_t max_queued, std::int32_t max_running)
+      : max_queued_(max_queued), max_running_(max_running) {}
+
+  // From any thread.
+  //
+  // Ok, or why a submission would be refused now. A refusal is counted.
+  Status Admit();
+  // Hands the submission to the loop, or refuses it as Admit() does.
+  Status Submit(Submission submission);
+  void CountRejected();
+  // Ignored for sequences that have ended or are being cancelled already, so there is at most one per
+  // sequence.
+  void Cancel(SequenceId sequence, Status why);
+  // Refuses with `why` from now on; the first reason stays.
+  void Close(Status why);
+  void Stop();
+  // Ok, or why the engine can do no more work.
+  Status Broken() const;
+  EngineStats Stats() const;
+  std::int32_t Live() const;
+
+  // From the step loop. Replaces the contents of `mail`.
+  void Take(Mail* mail);
+  // Returns at once when there is mail; else when some comes or, with a deadline, when `clock` reaches it.
+  void Wait(const Clock& clock, std::optional<TimePoint> deadline);
+  // The engine can do no more work: refuses with `why` and says so from now on.
+  void Break(Status why);
+  // The sequence has been scheduled for the first time.
+  void MarkStarted(SequenceId sequence);
+  // Makes what the loop did since its last Take() visible, all at once: `stats` (its own part), the
+  // submissions taken, and the sequences that ended.
+  void Publish(const EngineStats& stats, std::span<const SequenceId> ended);
+
+ private:
+  struct LiveEntry {
+    bool started = false;
+    bool cancelling = false;
+  };
+
+  Status AdmitLocked();
+
+  const std::int32_t max_queued_;
+  const std::int32_t max_running_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any mail_came_;
+  // All below are guarded by mutex_.
+  std::vector<Submission> submissions_;
+  std::vector<Cancellation> cancellations_;
+  std::unordered_map<SequenceId, LiveEntry> live_;
+  std::int32_t queued_ = 0;       // live and not started
+  std::int32_t unpublished_ = 0;  // accepted and not in published_ yet
+  std::int32_t taken_ = 0;        // of those, already with the loop
+  std::uint64_t rejected_ = 0;
+  Status closed_;
+  Status broken_;
+  bool stop_ = false;
+  EngineStats published_;
+};
+
+}  // namespace skipjack

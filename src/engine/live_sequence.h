@@ -1,0 +1,54 @@
+// What the engine knows of a sequence from its acceptance until its end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/engine.h"
+#include "sampling/sequence_sampler.h"
+
+namespace skipjack {
+
+// Made on the submitter's thread, owned by the step loop from then on.
+struct LiveSequence {
+  LiveSequence(SequenceId id_, const SequenceRequest& request, std::shared_ptr<SequenceSink> sink_,
+               TimePoint now)
+      : id(id_),
+        sink(std::move(sink_)),
+        sampler(request.sampling, request.prompt, request.end_tokens),
+        prompt_tokens(static_cast<std::int32_t>(request.prompt.size())),
+        request_id(request.request_id),
+        deadline(request.deadline),
+        submitted(now) {}
+
+  // As of `now`, which counts where a phase has not ended.
+  Timings TimingsAt(TimePoint now) const {
+    Timings timings;
+    timings.queue_seconds = ToSeconds(first_scheduled.value_or(now) - submitted);
+    if (first_scheduled) timings.prefill_seconds = ToSeconds(first_token.value_or(now) - *first_scheduled);
+    if (first_token) timings.decode_seconds = ToSeconds(last_token - *first_token);
+    timings.cached_tokens = cached_tokens;
+    timings.preemptions = preemptions;
+    return timings;
+  }
+
+  const SequenceId id;
+  const std::shared_ptr<SequenceSink> sink;
+  SequenceSampler sampler;
+  const std::int32_t prompt_tokens;
+  const std::string request_id;
+  const std::optional<TimePoint> deadline;
+
+  const TimePoint submitted;
+  std::optional<TimePoint> first_scheduled;
+  std::optional<TimePoint> first_token;
+  TimePoint last_token;
+  std::int32_t cached_tokens = 0;
+  std::int32_t preemptions = 0;
+};
+
+}  // namespace skipjack

@@ -1,0 +1,111 @@
+// The step loop: one thread that takes mail, plans, runs, samples, hands out tokens, and ends sequences.
+//
+// Threads: everything here belongs to the loop's thread, except what is said to be for others. The scheduler
+// alone is also read by the watchdog's thread, when it dumps a stall; scheduler_mutex_ is held around each
+// use of it and never while a step computes or a sink is called.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "backend/model_runner.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/inbox.h"
+#include "engine/live_sequence.h"
+#include "engine/step_sampler.h"
+#include "engine/step_watchdog.h"
+#include "sched/scheduler.h"
+
+namespace skipjack {
+
+class StepLoop {
+ public:
+  struct Parts {
+    std::unique_ptr<ModelRunner> runner;
+    std::unique_ptr<Scheduler> scheduler;
+    std::shared_ptr<EngineObserver> observer;  // never null
+    const Clock* clock = nullptr;
+  };
+
+  StepLoop(Parts parts, const EngineOptions& options);
+
+  // For other threads.
+  Inbox& inbox() { return inbox_; }
+  const Inbox& inbox() const { return inbox_; }
+  Status Health() const;
+
+  // The loop's thread runs this until Inbox::Stop(). Every sequence has had its OnFinish when it returns.
+  void Run();
+
+ private:
+  struct Ending {
+    std::unique_ptr<LiveSequence> sequence;
+    FinishEvent event;
+    double total_seconds = 0;
+  };
+
+  void TakeMail();
+  void Admit(Submission submission);
+  void ExpireDeadlines();
+  void WaitForWork();
+
+  // One step, from the plan to the sinks.
+  void RunStep();
+  void NoteScheduled(TimePoint now);
+  void BuildBatch();
+  Result<StepLogits> Compute();
+  void FailStep(const Status& why);
+  void CollectRows();
+  void DeliverRows();
+  void DeliverRow(SampledRow* row, LiveSequence* sequence, TimePoint now);
+  void NoteToken(LiveSequence* sequence, TimePoint now);
+
+  // The one place where a sequence ends. Its sink hears of it in Settle(), when the scheduler has given back
+  // what it held and the published state says so.
+  void End(SequenceId sequence, FinishReason reason, Status status);
+  // The same, where the scheduler does not hear of it through an outcome.
+  void Abort(SequenceId sequence, Status why);
+  void AbortAll(const Status& why);
+  void Settle();
+
+  LiveSequence* Find(SequenceId sequence);
+  void LogStall(Duration stalled);
+
+  const Clock& clock_;
+  const std::unique_ptr<ModelRunner> runner_;
+  const std::shared_ptr<EngineObserver> observer_;
+  StepSampler sampler_;
+  Inbox inbox_;
+
+  std::mutex scheduler_mutex_;
+  const std::unique_ptr<Scheduler> scheduler_;  // guarded by scheduler_mutex_
+
+  std::unordered_map<SequenceId, std::unique_ptr<LiveSequence>> live_;
+  std::set<std::pair<TimePoint, SequenceId>> deadlines_;
+  EngineStats stats_;
+  int failed_steps_ = 0;  // in a row
+
+  // Reused from step to step.
+  Mail mail_;
+  StepPlan plan_;
+  StepResult result_;
+  std::vector<BatchSlice> slices_;
+  std::vector<SampledRow> rows_;  // as many as the largest step so far
+  std::size_t row_count_ = 0;     // of this step
+  std::int32_t step_prompt_tokens_ = 0;
+  std::int32_t step_decode_tokens_ = 0;
+  std::vector<Ending> endings_;
+  std::vector<SequenceId> ended_ids_;
+
+  StepWatchdog watchdog_;  // last: its thread uses the others
+};
+
+}  // namespace skipjack

@@ -1,0 +1,164 @@
+// One step: note what is scheduled, compute, sample, hand out tokens, complete.
+#include <spdlog/spdlog.h>
+
+#include <string>
+
+#include "engine/step_loop.h"
+
+namespace skipjack {
+namespace {
+
+// Failed steps in a row after which the device is given up.
+constexpr int kStickyFailures = 3;
+
+}  // namespace
+
+void StepLoop::RunStep() {
+  const TimePoint start = clock_.Now();
+  NoteScheduled(start);
+  BuildBatch();
+  const Result<StepLogits> logits = Compute();
+  if (!logits.ok()) {
+    FailStep(logits.status());
+    watchdog_.Progressed();
+    return;
+  }
+  failed_steps_ = 0;
+  CollectRows();
+  if (row_count_ > 0) sampler_.Sample(*runner_, *logits, std::span(rows_).first(row_count_));
+  // Whoever was cancelled while the step computed hears no more of it.
+  TakeMail();
+  DeliverRows();
+  const TimePoint end = clock_.Now();
+  {
+    std::lock_guard guard(scheduler_mutex_);
+    scheduler_->Complete(result_, end);
+  }
+  ++stats_.steps;
+  watchdog_.Progressed();
+  observer_->OnStep(ToSeconds(end - start), step_prompt_tokens_, step_decode_tokens_);
+}
+
+void StepLoop::NoteScheduled(TimePoint now) {
+  for (const Preemption& preemption : plan_.preempted) {
+    LiveSequence* sequence = Find(preemption.sequence);
+    if (sequence == nullptr) continue;
+    ++sequence->preemptions;
+    spdlog::debug("sequence {} ({}) was preempted and loses {} computed tokens", sequence->id,
+                  sequence->request_id, preemption.tokens_lost);
+  }
+  step_prompt_tokens_ = 0;
+  step_decode_tokens_ = 0;
+  for (const Slice& slice : plan_.slices) {
+    LiveSequence* sequence = Find(slice.sequence);
+    const bool decodes = slice.token_count == 1 && slice.position >= sequence->prompt_tokens;
+    (decodes ? step_decode_tokens_ : step_prompt_tokens_) += slice.token_count;
+    if (sequence->first_scheduled) continue;
+    sequence->first_scheduled = now;
+    inbox_.MarkStarted(sequence->id);
+    std::lock_guard guard(scheduler_mutex_);
+    if (const auto state = scheduler_->Find(sequence->id)) sequence->cached_tokens = state->cached_tokens;
+  }
+}
+
+void StepLoop::BuildBatch() {
+  slices_.clear();
+  const std::span<const BlockId> tables = plan_.block_tables;
+  for (const Slice& slice : plan_.slices) {
+    slices_.push_back({.token_offset = slice.token_offset,
+                       .token_count = slice.token_count,
+                       .position = slice.position,
+                       .block_table = tables.subspan(static_cast<std::size_t>(slice.table_offset),
+                                                     static_cast<std::size_t>(slice.table_count)),
+                       .logits_rows = slice.sample ? 1 : 0});
+  }
+}
+
+// A step is idempotent, so one that failed is tried once more.
+Result<StepLogits> StepLoop::Compute() {
+  const StepBatch batch = {plan_.tokens, slices_};
+  Result<StepLogits> logits = runner_->Forward(batch);
+  if (logits.ok()) return logits;
+  spdlog::warn("step {} failed and is tried again: {}", plan_.step, logits.status().ToString());
+  return runner_->Forward(batch);
+}
+
+void StepLoop::FailStep(const Status& why) {
+  ++failed_steps_;
+  spdlog::error("step {} failed twice and ends its {} sequences: {}", plan_.step, plan_.slices.size(),
+                why.ToString());
+  {
+    std::lock_guard guard(scheduler_mutex_);
+    scheduler_->Complete({.step = plan_.step, .failed = true}, clock_.Now());
+  }
+  const Status status = Status::Internal("the model could not compute a step: " + why.ToString());
+  for (const Slice& slice : plan_.slices) Abort(slice.sequence, status);
+  if (failed_steps_ < kStickyFailures) return;
+  const Status broken = Status::Internal("the engine is out of order, " + std::to_string(failed_steps_) +
+                                         " steps in a row failed; the last one: " + why.ToString());
+  spdlog::critical("{}", broken.message());
+  inbox_.Break(broken);
+  AbortAll(broken);
+}
+
+void StepLoop::CollectRows() {
+  row_count_ = 0;
+  for (const Slice& slice : plan_.slices) {
+    if (!slice.sample) continue;
+    if (row_count_ == rows_.size()) rows_.emplace_back();
+    SampledRow& row = rows_[row_count_++];
+    row.id = slice.sequence;
+    row.sequence = Find(slice.sequence);
+  }
+}
+
+void StepLoop::DeliverRows() {
+  result_.step = plan_.step;
+  result_.failed = false;
+  result_.outcomes.clear();
+  const TimePoint now = clock_.Now();
+  for (SampledRow& row : std::span(rows_).first(row_count_)) {
+    if (LiveSequence* sequence = Find(row.id); sequence != nullptr) DeliverRow(&row, sequence, now);
+  }
+}
+
+void StepLoop::DeliverRow(SampledRow* row, LiveSequence* sequence, TimePoint now) {
+  SliceOutcome& outcome = result_.outcomes.emplace_back(SliceOutcome{.sequence = row->id});
+  if (!row->status.ok()) {
+    const bool non_finite = row->status.code() == StatusCode::kInternal;
+    if (non_finite) ++stats_.non_finite_logits;
+    outcome.finished = true;
+    outcome.tainted = non_finite;
+    spdlog::warn("sequence {} ({}) ends after {} tokens: {}", sequence->id, sequence->request_id,
+                 sequence->sampler.generated(), row->status.ToString());
+    End(row->id, FinishReason::kError, row->status);
+    return;
+  }
+  TokenEvent& event = row->event;
+  outcome.token = event.token.token;
+  event.index = sequence->sampler.generated();
+  event.ends_text = sequence->sampler.EndsText(outcome.token);
+  sequence->sampler.Accept(outcome.token);
+  NoteToken(sequence, now);
+  const bool matched = sequence->sink->OnToken(event);
+  const bool stops = matched || event.ends_text;
+  const bool full = sequence->sampler.generated() >= sequence->sampler.params().max_tokens;
+  if (!stops && !full) return;
+  outcome.finished = true;
+  End(row->id, stops ? FinishReason::kStop : FinishReason::kLength, Status::Ok());
+}
+
+void StepLoop::NoteToken(LiveSequence* sequence, TimePoint now) {
+  ++stats_.generated_tokens;
+  if (!sequence->first_token) {
+    sequence->first_token = now;
+    stats_.prompt_tokens += static_cast<std::uint64_t>(sequence->prompt_tokens);
+    observer_->OnFirstToken(ToSeconds(now - sequence->submitted),
+                            ToSeconds(*sequence->first_scheduled - sequence->submitted));
+  } else {
+    observer_->OnToken(ToSeconds(now - sequence->last_token));
+  }
+  sequence->last_token = now;
+}
+
+}  // namespace skipjack
