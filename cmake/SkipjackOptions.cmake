@@ -19,8 +19,10 @@ set(SKIPJACK_TEST_OPTIMIZATION -O1)
 # ccache speeds a rebuild up where it is installed; nothing depends on it.
 find_program(SKIPJACK_CCACHE ccache)
 if(SKIPJACK_CCACHE)
-  # Precompiled headers need two of its checks relaxed.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${SKIPJACK_CCACHE})
+  # Clones in different folders share results; precompiled headers need two of its checks relaxed.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${SKIPJACK_CCACHE})
 endif()
 
 # Applied to Skipjack's own targets only (see skipjack_library), never to generated code.
