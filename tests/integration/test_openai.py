@@ -105,7 +105,6 @@ def test_logit_bias_decides(client):
     (dict(extra_body={"top_k": -3}), "top_k"),
     (dict(suffix="x"), "suffix"),
     (dict(extra_body={"response_format": {"type": "json_object"}}), "response_format"),
-    (dict(prompt=""), "prompt"),
     (dict(prompt=[]), "prompt"),
     (dict(prompt=[10**7]), "prompt"),
     (dict(prompt="word " * 20000), "prompt"),
@@ -116,6 +115,14 @@ def test_bad_requests_name_the_field(daemon, client, arguments, param):
     body = error.value.body
     assert body["message"] and param in (body.get("param") or "") + body["message"]
     daemon.wait_idle()
+
+
+def test_an_empty_prompt_is_the_start_token_or_a_400(client, real_client):
+    """A model that puts a start token in front can begin from it alone; one that does not has nothing to begin from."""
+    assert client.completions.create(model="tiny", prompt="", max_tokens=1).usage.prompt_tokens == 1
+    with pytest.raises(openai.BadRequestError) as error:
+        real_client.completions.create(model="smollm2", prompt="", max_tokens=1)
+    assert "prompt" in error.value.body["message"]
 
 
 def test_unknown_model_and_template_errors(client):
