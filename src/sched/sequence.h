@@ -55,6 +55,7 @@ struct Sequence {
   std::int32_t scheduled = 0;      // tokens from `computed` on that the plan in flight computes
   std::int32_t cached_tokens = 0;  // found in the prefix cache at first admission
   std::int32_t preemptions = 0;
+  std::uint64_t preempted_in = 0;  // the step that took its KV last; 0: none did
   bool admitted_before = false;
   Rank rank;
   const SliceOutcome* outcome = nullptr;  // while a step is being completed

@@ -1,17 +1,17 @@
 // The scheduler behind Scheduler::Create: iteration-level, paged, with chunked prefill and prefix sharing.
 //
-// A plan is made in three passes that decide, then one that writes it down:
-//   1. growth     every decoder gets the block its next token needs; when none is left, the last in order is
-//   preempted
-//   2. admission  the token budget that decoders leave goes, in order, to prompts under way and to waiting
-//   sequences
-//   3. emission   decoders, then prompt chunks, each in order
-// All choices are recorded in Sequence::scheduled, so a failed step is repeated by writing it down again.
+// A plan is made in three passes:
+//   1. growth: every decoder gets the block its next token needs; when none is left, the last in order goes
+//   2. chunks: the rest of the token budget goes, in order, to prompts under way and to waiting sequences
+//   3. emission: decoders, then prompt chunks, each in order
+// The first two only decide, and note their choices in Sequence::scheduled; a failed step is repeated by
+// emitting them again.
 //
 // Why nobody starves: the first in order is never preempted, and its worst case was checked against the whole
-// pool at Submit, so it can push everybody else aside and finish. Then the next one is first. Why nothing
-// thrashes: a sequence is admitted only when all of its tokens fit at once, together with one more block for
-// each running sequence that still grows; each preemption it has suffered doubles that reserve.
+// pool at Submit, so it can push everybody else aside and finish. Then the next one is first.
+// Why nothing thrashes: a sequence is admitted only when all of its tokens fit at once, together with one
+// more block for each running sequence that still grows; each preemption it has suffered doubles that
+// reserve.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class StepScheduler final : public Scheduler {
 
   // Walks everything; for tests and soak runs. Never called by a step.
   Status CheckInvariants() const;
-  // Comparisons made in the waiting queue since the start: its cost without a clock.
-  std::uint64_t queue_comparisons() const { return waiting_.comparisons(); }
+  // Comparisons made and sequences passed over in the waiting queue: its cost without a clock.
+  std::uint64_t queue_work() const { return waiting_.work(); }
   const KvManager& kv() const { return kv_; }
 
  private:
@@ -69,7 +69,8 @@ class StepScheduler final : public Scheduler {
   Admission TryAdmit(Sequence* candidate, StepPlan* plan);
   bool Admit(Sequence* candidate);
   std::int64_t BlocksWanted(const Sequence& candidate, const Demand& demand) const;
-  std::size_t CountVictims(const Sequence& candidate, std::int64_t available);
+  std::int32_t FreeSeats() const;
+  std::int32_t CountVictims(const Sequence& candidate, std::int64_t available);
   bool MayPreempt(const Sequence& candidate, const Sequence& victim) const;
   bool IsWorthWaiting(const Sequence& candidate) const;
   void Preempt(Sequence* victim, StepPlan* plan);
@@ -93,8 +94,8 @@ class StepScheduler final : public Scheduler {
   std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
   WaitingQueue waiting_;            // kWaiting, kPreempted
   std::vector<Sequence*> running_;  // kPrefilling, kDecoding; in order
-  std::vector<std::unique_ptr<Sequence>>
-      draining_;  // cancelled while the plan in flight still writes their blocks
+  // Cancelled while the plan in flight still writes their blocks.
+  std::vector<std::unique_ptr<Sequence>> draining_;
 
   std::uint64_t next_ticket_ = 0;
   std::uint64_t last_step_ = 0;

@@ -9,8 +9,7 @@ namespace skipjack {
 namespace {
 
 // A sequence whose next blocks are just being computed by another one waits for them when they are worth at
-// least this part of a step's token budget. It loses one step at most and the replica saves computing them
-// twice.
+// least this part of a step's token budget: it loses one step at most, and nothing is computed twice.
 constexpr std::int64_t kSharedBudgetDivisor = 8;
 
 // Keeps the doubling of the reserve within 64 bits; by then it is the worst case anyway.
@@ -64,8 +63,7 @@ void StepScheduler::ScheduleChunks(StepPlan* plan) {
     budget_ -= sequence->scheduled;
     demand_.Add(*sequence);
   }
-  // Whoever has just been pushed out for lack of blocks does not come back in the same step.
-  bool admitting = plan->preempted.empty();
+  bool admitting = true;
   auto candidate = waiting_.begin();
   std::size_t next = 0;
   while (budget_ > 0) {
@@ -98,12 +96,16 @@ void StepScheduler::ScheduleChunks(StepPlan* plan) {
 }
 
 StepScheduler::Admission StepScheduler::TryAdmit(Sequence* candidate, StepPlan* plan) {
+  // Nobody comes back in the step that pushed it out.
+  if (candidate->preempted_in == last_step_ + 1) return Admission::kBlocked;
+  const bool has_seat = FreeSeats() > 0;
+  if (!has_seat && (running_.empty() || !MayPreempt(*candidate, *running_.back())))
+    return Admission::kBlocked;
   // The last token is always computed: its logits are what the next one is sampled from.
   kv_.Match(&candidate->table, std::span(candidate->tokens).first(candidate->tokens.size() - 1), &match_);
   const std::int64_t available = kv_.available() - demand_.set_aside_blocks;
   const std::int64_t wanted = BlocksWanted(*candidate, demand_);
-  const auto seats = static_cast<std::int32_t>(running_.size()) + demand_.set_aside_seats;
-  if (seats < config_.max_sequences && wanted <= available) {
+  if (has_seat && wanted <= available) {
     if (IsWorthWaiting(*candidate)) {
       // Its place is kept, so that those behind it may go on without harm to it.
       demand_.set_aside_blocks += static_cast<std::int32_t>(wanted);
@@ -112,10 +114,14 @@ StepScheduler::Admission StepScheduler::TryAdmit(Sequence* candidate, StepPlan* 
     }
     return Admit(candidate) ? Admission::kAdmitted : Admission::kBlocked;
   }
-  const std::size_t victims = CountVictims(*candidate, available);
+  const std::int32_t victims = CountVictims(*candidate, available);
   if (victims == 0) return Admission::kBlocked;
-  for (std::size_t i = 0; i < victims; ++i) Preempt(running_.back(), plan);
+  for (std::int32_t i = 0; i < victims; ++i) Preempt(running_.back(), plan);
   return Admit(candidate) ? Admission::kAdmitted : Admission::kBlocked;
+}
+
+std::int32_t StepScheduler::FreeSeats() const {
+  return config_.max_sequences - static_cast<std::int32_t>(running_.size()) - demand_.set_aside_seats;
 }
 
 bool StepScheduler::Admit(Sequence* candidate) {
@@ -146,16 +152,17 @@ std::int64_t StepScheduler::BlocksWanted(const Sequence& candidate, const Demand
 }
 
 // How many of the last in order must go to let the candidate in; 0 when that is not possible or not allowed.
-std::size_t StepScheduler::CountVictims(const Sequence& candidate, std::int64_t available) {
+std::int32_t StepScheduler::CountVictims(const Sequence& candidate, std::int64_t available) {
   preview_.Start(match_);
   Demand demand = demand_;
-  for (std::size_t count = 1; count <= running_.size(); ++count) {
-    const Sequence& victim = *running_[running_.size() - count];
+  std::int32_t count = 0;
+  for (auto at = running_.rbegin(); at != running_.rend(); ++at) {
+    const Sequence& victim = **at;
     if (!MayPreempt(candidate, victim)) return 0;
+    ++count;
     demand.Remove(victim);
     const std::int64_t freed = preview_.Add(victim.table);
-    const auto seats = static_cast<std::int32_t>(running_.size() - count) + demand.set_aside_seats;
-    if (seats < config_.max_sequences && BlocksWanted(candidate, demand) <= available + freed) return count;
+    if (FreeSeats() + count > 0 && BlocksWanted(candidate, demand) <= available + freed) return count;
   }
   return 0;
 }
@@ -175,6 +182,8 @@ bool StepScheduler::IsWorthWaiting(const Sequence& candidate) const {
   const std::size_t matched = match_.blocks.size();
   for (const Sequence* leader : running_) {
     if (leader->phase() != SequencePhase::kPrefilling || leader->scheduled == 0) continue;
+    // What the leader computed before is matched already or withdrawn, and then so is what follows.
+    if (static_cast<std::size_t>(leader->computed / config_.block_tokens) > matched) continue;
     const std::span<const ChainHash> computing = leader->table.hashes();
     const auto end = static_cast<std::size_t>((leader->computed + leader->scheduled) / config_.block_tokens);
     const std::size_t limit = std::min({end, computing.size(), wanted.size()});
@@ -193,6 +202,7 @@ void StepScheduler::Preempt(Sequence* victim, StepPlan* plan) {
   kv_.Release(&victim->table);
   victim->computed = 0;
   victim->scheduled = 0;
+  victim->preempted_in = last_step_ + 1;
   ++victim->preemptions;
   ++preemptions_;
   Move(victim, SequencePhase::kPreempted);

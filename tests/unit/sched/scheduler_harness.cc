@@ -143,7 +143,8 @@ const StepPlan& SchedulerHarness::Plan() {
   EXPECT_EQ(plan_.tokens.size(), static_cast<std::size_t>(token_offset));
   EXPECT_EQ(plan_.block_tables.size(), static_cast<std::size_t>(table_offset));
   for (const Preemption& preemption : plan_.preempted) {
-    EXPECT_FALSE(seen.contains(preemption.sequence)) << "preempted and planned";
+    EXPECT_FALSE(seen.contains(preemption.sequence)) << "preempted and planned\n"
+                                                     << plan_.ToString() << scheduler_->DebugString();
   }
   CheckWrites();
   CheckInvariants();

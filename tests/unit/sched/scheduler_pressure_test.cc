@@ -167,6 +167,37 @@ TEST(SchedulerPressure, NobodyIsPushedAsideInVain) {
   harness.Drain();
 }
 
+// The victim holds copies of blocks that were withdrawn, and somebody else has computed and published them
+// anew: once pushed out, it would fit again at once. All growth is within the blocks at hand, so no reserve
+// is in the way.
+TEST(SchedulerPressure, NobodyComesBackInTheStepThatPushedItOut) {
+  SchedulerConfig config = TightConfig();
+  config.kv_blocks = 16;
+  config.max_batch_tokens = 64;
+  SchedulerHarness harness(config);
+  ASSERT_TRUE(harness.Submit(1, Range(100, 17), 4).ok());
+  harness.Step();
+  ASSERT_TRUE(harness.Submit(2, Range(100, 17), 4, {.priority = PriorityClass::kBatch}).ok());
+  harness.Step([](std::vector<SliceOutcome>* outcomes) {
+    outcomes->front().finished = true;
+    outcomes->front().tainted = true;  // sequence 1
+  });
+  ASSERT_TRUE(harness.Submit(3, Range(100, 17), 4).ok());
+  harness.Step();
+  EXPECT_EQ(harness.SliceOf(3)->position, 0) << "withdrawn";
+  ASSERT_TRUE(harness.Submit(4, Range(400, 28), 1).ok());  // 7 blocks of the 6 that are left
+  harness.Plan();
+  EXPECT_TRUE(WasPreempted(harness.plan(), 2));
+  EXPECT_NE(harness.SliceOf(4), nullptr);
+  EXPECT_EQ(harness.SliceOf(2), nullptr);
+  harness.Complete();
+  harness.Plan();
+  ASSERT_NE(harness.SliceOf(2), nullptr);
+  EXPECT_EQ(harness.SliceOf(2)->position, 16);
+  harness.Complete();
+  harness.Drain();
+}
+
 // However often it is hit, a sequence's reserve doubles, so that its comebacks are fewer each time.
 TEST(SchedulerPressure, PreemptionsAreBoundedUnderHeavyOvercommit) {
   SchedulerConfig config;
