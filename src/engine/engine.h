@@ -57,7 +57,7 @@ class SequenceSink {
   virtual ~SequenceSink() = default;
   // Returns true when the text matched a stop string with this token: the sequence then ends with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
-  // Exactly once, last.
+  // Exactly once, last. By then everything the sequence held is given back, and Stats() and Live() say so.
   virtual void OnFinish(const FinishEvent& event) = 0;
 };
 
@@ -74,7 +74,7 @@ struct SequenceRequest {
 };
 
 struct EngineOptions {
-  SchedulerConfig scheduler;
+  SchedulerConfig scheduler;        // max_queued bounds the sequences that wait for their first step
   std::int32_t max_sampled_id = 0;  // logits rows at or beyond this are masked (padded heads); 0 = no mask
   Duration watchdog =
       std::chrono::seconds(30);  // a step longer than this dumps state and turns Healthy() false
@@ -95,13 +95,16 @@ struct EngineStats {
   SchedulerStats scheduler;
   std::int32_t pending_submissions = 0;  // accepted, not yet seen by the step loop
   std::uint64_t steps = 0;
-  std::uint64_t prompt_tokens = 0;
+  std::uint64_t prompt_tokens = 0;  // of prompts that have got their first token, cached ones included
   std::uint64_t generated_tokens = 0;
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t rejected = 0;
   std::uint64_t non_finite_logits = 0;
 };
 
+// A step that fails is tried once more (steps are idempotent); then its sequences end with INTERNAL and the
+// others go on. Three failed steps in a row count as a broken device: every sequence ends, Health() stays bad
+// and new work is refused.
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> Create(std::unique_ptr<ModelRunner> runner,
