@@ -4,7 +4,6 @@
 #include <limits>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,7 +13,21 @@
 namespace skipjack {
 namespace {
 
-using NameIndex = std::unordered_map<std::string_view, TokenId>;
+// From names to ids. Nameless tokens stay out of it; there may be many of them.
+class NameIndex {
+ public:
+  explicit NameIndex(const std::vector<std::string>& names) : table_(names.size()) {
+    for (const std::string& name : names) names_.Add(name);
+  }
+
+  TokenId Find(std::string_view name) const { return table_.Find(names_, name); }
+  bool Contains(std::string_view name) const { return Find(name) >= 0; }
+  void Insert(TokenId id) { table_.Insert(names_, id); }
+
+ private:
+  StringArena names_;
+  PieceTable table_;
+};
 
 // Names by which vocabularies call the tokens that end a turn, a text or a file. Some files give them as
 // ordinary tokens; they are control tokens all the same.
@@ -76,17 +89,15 @@ Status CheckSpecialIds(const TokenizerSpec& spec) {
   return Status::Ok();
 }
 
-// Nameless tokens stay out of the index; there may be many of them.
 Result<NameIndex> IndexNames(const std::vector<std::string>& tokens) {
-  NameIndex index;
-  index.reserve(tokens.size());
+  NameIndex index(tokens);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i].empty()) continue;
-    const auto [first, added] = index.emplace(tokens[i], static_cast<TokenId>(i));
-    if (!added) {
-      return Status::InvalidArgument(fmt::format("tokenizer.ggml.tokens: '{}' stands twice, as id {} and {}",
-                                                 tokens[i], first->second, i));
+    if (const TokenId first = index.Find(tokens[i]); first >= 0) {
+      return Status::InvalidArgument(
+          fmt::format("tokenizer.ggml.tokens: '{}' stands twice, as id {} and {}", tokens[i], first, i));
     }
+    index.Insert(static_cast<TokenId>(i));
   }
   return index;
 }
@@ -100,8 +111,15 @@ Status BadType(const TokenizerSpec& spec, std::size_t id, std::string_view why) 
       fmt::format("tokenizer.ggml.token_type: token {} '{}' {}", id, spec.tokens[id], why));
 }
 
+// Where a file gives no types, what it declares to be a start or an end is one.
+TokenType TypeWithoutTypes(const TokenizerSpec& spec, std::size_t id) {
+  const auto token = static_cast<TokenId>(id);
+  const bool declared = spec.bos == token || spec.eos == token || spec.eot == token;
+  return declared ? TokenType::kControl : TokenType::kNormal;
+}
+
 Result<TokenKind> KindOf(const TokenizerSpec& spec, std::size_t id) {
-  const TokenType type = spec.types.empty() ? TokenType::kNormal : spec.types[id];
+  const TokenType type = spec.types.empty() ? TypeWithoutTypes(spec, id) : spec.types[id];
   if (spec.tokens[id].empty()) return TokenKind::kReserved;
   switch (type) {
     case TokenType::kNormal:
@@ -157,16 +175,15 @@ Status AddMerges(const TokenizerSpec& spec, const NameIndex& index, Vocabulary& 
     TokenId ids[3];
     const std::string_view names[3] = {merge.substr(0, space), merge.substr(space + 1), joined};
     for (int i = 0; i < 3; ++i) {
-      const auto found = index.find(names[i]);
-      if (found == index.end()) {
+      ids[i] = index.Find(names[i]);
+      if (ids[i] < 0) {
         return BadMerge(rank, merge,
                         fmt::format("needs the token '{}', which the vocabulary lacks", names[i]));
       }
-      if (vocabulary.kinds[static_cast<std::size_t>(found->second)] != TokenKind::kText) {
+      if (vocabulary.kinds[static_cast<std::size_t>(ids[i])] != TokenKind::kText) {
         return BadMerge(rank, merge,
                         fmt::format("has the part '{}', which is not an ordinary token", names[i]));
       }
-      ids[i] = found->second;
     }
     vocabulary.merges.push_back({ids[0], ids[1], ids[2]});
   }
@@ -176,12 +193,10 @@ Status AddMerges(const TokenizerSpec& spec, const NameIndex& index, Vocabulary& 
 void AddEndOfGeneration(const TokenizerSpec& spec, const NameIndex& index, Vocabulary& vocabulary) {
   auto& ends = vocabulary.end_of_generation;
   for (const std::string_view name : kEndNames) {
-    if (const auto found = index.find(name); found != index.end()) ends.push_back(found->second);
+    if (index.Contains(name)) ends.push_back(index.Find(name));
   }
   // Where answers end with <|return|> or <|call|>, <|end|> only closes one of several messages.
-  if (index.contains("<|return|>") && index.contains("<|call|>")) {
-    if (const auto end = index.find("<|end|>"); end != index.end()) std::erase(ends, end->second);
-  }
+  if (index.Contains("<|return|>") && index.Contains("<|call|>")) std::erase(ends, index.Find("<|end|>"));
   for (const std::optional<TokenId>& id : {spec.eos, spec.eot}) {
     if (id) ends.push_back(*id);
   }
@@ -199,12 +214,6 @@ Result<Vocabulary> BuildVocabulary(const TokenizerSpec& spec) {
 
   Vocabulary vocabulary;
   if (Status status = AddTokens(spec, vocabulary); !status.ok()) return status;
-  if (spec.types.empty()) {
-    // No types: what the file declares to be a start or an end is one.
-    for (const std::optional<TokenId>& id : {spec.bos, spec.eos, spec.eot}) {
-      if (id) vocabulary.kinds[static_cast<std::size_t>(*id)] = TokenKind::kControl;
-    }
-  }
   if (Status status = AddMerges(spec, *index, vocabulary); !status.ok()) return status;
   AddEndOfGeneration(spec, *index, vocabulary);
   return vocabulary;

@@ -103,10 +103,13 @@ std::shared_ptr<const Tokenizer> FixtureTokenizer(const std::string& name) {
     tokenizer = MustCreate(SpecFromGguf(SKIPJACK_FIXTURES "/tokenizers/smollm2_real.vocab.gguf"));
     return tokenizer;
   }
-  const std::map<std::string, std::string> pre = {
-      {"gpt2", "gpt-2"}, {"llama3", "llama-bpe"}, {"smollm2", "smollm"}, {"qwen2", "qwen2"}};
+  const std::map<std::string, std::string> pre = {{"deepseek_llm", "deepseek-coder"},
+                                                  {"gpt2", "gpt-2"},
+                                                  {"llama3", "llama-bpe"},
+                                                  {"qwen2", "qwen2"},
+                                                  {"smollm2", "smollm"}};
   TokenizerSpec spec = SpecFromTokenizerJson(ReadFixture(name + ".json"), pre.at(name));
-  if (name == "llama3") {
+  if (name == "llama3" || name == "deepseek_llm") {
     spec.bos = 640;
     spec.add_bos = true;
   }

@@ -24,7 +24,7 @@ TokenizerSpec SpecFromTokenizerJson(const nlohmann::json& json, std::string pre)
 // The metadata of a GGUF file.
 TokenizerSpec SpecFromGguf(const std::string& path);
 
-// "gpt2", "llama3", "smollm2", "qwen2" or "smollm2_real"; made once.
+// "deepseek_llm", "gpt2", "llama3", "qwen2", "smollm2" or "smollm2_real"; made once.
 std::shared_ptr<const Tokenizer> FixtureTokenizer(const std::string& name);
 
 // Aborts with the message when Create fails.

@@ -213,13 +213,13 @@ TEST_P(HostileTextTest, LongRuns) {
     std::string text;
     while (text.size() < kBytes) text += unit;
     for (const bool trusted : {false, true}) {
-      const std::vector<TokenId> ids = EncodeText(*tokenizer, text, trusted);
-      const std::string decoded = tokenizer->Decode(ids, false);
-      EXPECT_EQ(decoded == text || (GetParam() == "qwen2" && decoded == NormalizeNfc(text)), true) << unit;
+      if (trusted && !unit.starts_with('<')) continue;  // nothing that it could match
+      const std::string decoded = tokenizer->Decode(EncodeText(*tokenizer, text, trusted), false);
+      EXPECT_TRUE(decoded == text || (GetParam() == "qwen2" && decoded == NormalizeNfc(text))) << unit;
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Fixtures, HostileTextTest, ::testing::Values("llama3", "qwen2", "smollm2_real"));
+INSTANTIATE_TEST_SUITE_P(Fixtures, HostileTextTest, ::testing::Values("qwen2", "smollm2_real"));
 
 }  // namespace
 }  // namespace skipjack

@@ -46,14 +46,39 @@ TEST_P(TokenizerVectorsTest, StartTokenComesWhereTheModelWantsOne) {
     const auto ids = tokenizer_->Encode({&segment, 1}, {.add_special = true});
     ASSERT_TRUE(ids.ok());
     auto expected = vector.contains("ids_with_special") ? vector.at("ids_with_special") : vector.at("ids");
-    // The reference doubles the start token of a text that begins with one.
+    // The reference doubles the start token of the one text that begins with it.
     if (GetParam() == "llama3" && vector.at("i") == 72) expected.erase(0);
     EXPECT_EQ(*ids, expected.get<std::vector<TokenId>>()) << vector.at("i");
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, TokenizerVectorsTest,
-                         ::testing::Values("gpt2", "llama3", "smollm2", "qwen2", "smollm2_real"));
+                         ::testing::Values("deepseek_llm", "gpt2", "llama3", "qwen2", "smollm2",
+                                           "smollm2_real"));
+
+// The prompts of the model fixtures, the rendered chat among them, through the vocabulary in the model's
+// file.
+TEST(GgufVectorsTest, PromptsOfTheLlamaFixture) {
+  const auto tokenizer = MustCreate(SpecFromGguf(SKIPJACK_FIXTURES "/gguf/llama.F16.gguf"));
+  const nlohmann::json golden = ReadFixture("../goldens/llama.json");
+  ASSERT_EQ(golden.at("prompts").size(), 6u);
+  for (const auto& prompt : golden.at("prompts")) {
+    const Segment segment{prompt.at("text"), true};
+    const auto ids = tokenizer->Encode({&segment, 1}, {.add_special = prompt.at("add_special_tokens")});
+    ASSERT_TRUE(ids.ok());
+    EXPECT_EQ(*ids, prompt.at("ids").get<std::vector<TokenId>>()) << prompt.at("name");
+  }
+}
+
+TEST(GgufVectorsTest, PromptsOfTheRealModel) {
+  const auto tokenizer = FixtureTokenizer("smollm2_real");
+  for (const auto& golden : ReadFixture("../smollm2-greedy.json").at("cases")) {
+    const auto prompt = golden.at("prompt").get<std::string>();
+    EXPECT_EQ(EncodeText(*tokenizer, prompt, false), golden.at("prompt_ids").get<std::vector<TokenId>>());
+    const std::vector<TokenId> answer = golden.at("fp32").at("ids");
+    EXPECT_EQ(tokenizer->Decode(answer, false), golden.at("fp32").at("text").get<std::string>());
+  }
+}
 
 TEST(SmolLm2VectorsTest, UntrustedTextNeverGivesControlTokens) {
   const auto tokenizer = FixtureTokenizer("smollm2_real");
