@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "serve/continue_message.h"
+
 namespace skipjack {
 namespace {
 
@@ -91,6 +93,18 @@ bool NestedWithin(const Json& value, int limit) {
   return true;
 }
 
+bool ContinuesFinalMessage(const Json& variables) {
+  const auto flag = variables.find("continue_final_message");
+  return flag != variables.end() && *flag == true;
+}
+
+Result<std::vector<Segment>> CutChat(const Json& variables, std::vector<Segment> segments) {
+  const Json& last = variables["messages"].back();
+  const std::string content = last.contains("content") && last["content"].is_string() ? last["content"] : "";
+  if (Status s = CutAfterFinalMessage(content, &segments); !s.ok()) return s;
+  return segments;
+}
+
 Result<std::vector<Segment>> RenderChat(const ServedModel& model, const ChatPrompt& chat) {
   if (!model.chat_template) return NoChatTemplate(model);
   if (!NestedWithin(chat.variables, kMaxChatNesting)) {
@@ -101,7 +115,8 @@ Result<std::vector<Segment>> RenderChat(const ServedModel& model, const ChatProm
   if (Status s = CheckMessages(&variables); !s.ok()) return s;
   Result<std::vector<Segment>> segments = model.chat_template->Render(
       variables, {.bos_token = model.bos_token, .eos_token = model.eos_token, .unix_seconds = UnixSeconds()});
-  if (segments.ok()) return segments;
+  if (segments.ok())
+    return ContinuesFinalMessage(variables) ? CutChat(variables, *std::move(segments)) : segments;
   // Whatever the template objects to, these messages cannot be rendered with it: the request's fault.
   return Status::InvalidArgument("the chat template refused the messages: " + segments.status().message());
 }

@@ -61,6 +61,7 @@ class Connection final : public ResponseChannel, public std::enable_shared_from_
   void AwaitHangup();
   void ProbePeer();
   void Advance();
+  void AwaitRest();
   void OnHead();
   void OnRequest();
   void Refuse(HttpError error, bool close);

@@ -96,12 +96,14 @@ void Connection::Advance() {
       parser_ = std::make_unique<RequestParser>(RequestParser::Limits{
           .header_bytes = context_.options.max_header_bytes,
           .body_bytes = static_cast<std::uint64_t>(context_.options.max_request_bytes)});
-      SetDeadline(Wait::kHead, context_.options.header_timeout);
     }
     std::size_t consumed = 0;
     const RequestParser::Progress progress = parser_->Feed(unread, &consumed);
     input_taken_ += consumed;
-    if (progress == RequestParser::Progress::kNeedMore) break;
+    if (progress == RequestParser::Progress::kNeedMore) {
+      AwaitRest();
+      break;
+    }
     if (progress == RequestParser::Progress::kHead) {
       OnHead();
     } else if (progress == RequestParser::Progress::kComplete) {
@@ -111,9 +113,16 @@ void Connection::Advance() {
     }
   }
   input_.erase(0, std::exchange(input_taken_, 0));
-  if (input_.empty() && input_.capacity() > kMaxPipelinedBytes)
-    input_ = std::string();  // idle connections are many
+  // Idle connections are many: none keeps a large buffer.
+  if (input_.empty() && input_.capacity() > kMaxPipelinedBytes) input_ = std::string();
   advancing_ = false;
+}
+
+// Only what does not arrive at once needs a time limit of its own.
+void Connection::AwaitRest() {
+  const Wait rest = parser_->head_done() ? Wait::kBody : Wait::kHead;
+  if (wait_ == rest) return;
+  SetDeadline(rest, rest == Wait::kBody ? context_.options.body_timeout : context_.options.header_timeout);
 }
 
 void Connection::OnHead() {
@@ -135,7 +144,6 @@ void Connection::OnHead() {
         head.has_body() || error->status == 411 || head.Find("transfer-encoding") != nullptr;
     return Refuse(*error, body_may_follow);
   }
-  SetDeadline(Wait::kBody, context_.options.body_timeout);
   if (ExpectsContinue(head) && input_taken_ == input_.size()) {
     output_ += kContinue;
     Flush();
@@ -145,6 +153,7 @@ void Connection::OnHead() {
 
 void Connection::OnRequest() {
   state_ = State::kAnswering;
+  wait_ = Wait::kIdle;
   deadline_.cancel();
   Request request;
   request.head = parser_->TakeHead();
@@ -161,6 +170,7 @@ void Connection::OnRequest() {
 // `close`: what else the client sends cannot be told from a new request.
 void Connection::Refuse(HttpError error, bool close) {
   state_ = State::kAnswering;
+  wait_ = Wait::kIdle;
   deadline_.cancel();
   if (!parser_->head_done()) {
     request_begin_ = Clock::now();

@@ -116,8 +116,10 @@ void Connection::Flush() {
     if (error) write_failed_ = true;
   }
   if (unsent() == 0) {
+    constexpr std::size_t kKeptCapacity = 64 << 10;
     output_.clear();
     output_sent_ = 0;
+    if (output_.capacity() > kKeptCapacity) output_ = std::string();
   }
 }
 

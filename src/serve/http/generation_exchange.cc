@@ -71,9 +71,9 @@ Parsed<Prepared> PrepareEcho(InferenceService& service, ParsedCompletion parsed)
   return prepared;
 }
 
-const HttpError kWorkersBusy{.status = 429,
-                             .message = "too many requests are waiting to be read; try again",
-                             .retry_after_seconds = 1};
+HttpError WorkersBusy() {
+  return ErrorFromStatus(Status::ResourceExhausted("too many requests are waiting to be read; try again"));
+}
 
 class GenerationExchange final : public Exchange, public std::enable_shared_from_this<GenerationExchange> {
  public:
@@ -125,7 +125,7 @@ class GenerationExchange final : public Exchange, public std::enable_shared_from
     const bool queued = context_.service.RunOnWorker([mailbox = mailbox_, prepare = std::move(prepare)] {
       mailbox->Post({0, prepare()});
     });
-    if (!queued) FailWith(kWorkersBusy);
+    if (!queued) FailWith(WorkersBusy());
   }
 
   void OnEvents(std::vector<Event> events) {

@@ -104,9 +104,6 @@ std::vector<std::string> ReadStop(FieldReader* reader) {
       stop.push_back(std::move(entry.get_ref<std::string&>()));
     }
   }
-  for (const std::string& text : stop) {
-    if (text.empty()) reader->Fail("stop", "must not hold an empty string");
-  }
   return stop;
 }
 

@@ -169,7 +169,6 @@ TEST(ParseCompletion, StopStrings) {
               HasSubstr("at most 16 strings, got 17"));
   EXPECT_THAT(Refuse(Api::kCompletions, With(R"("stop": ["a", 1])")).message,
               HasSubstr("stop[1] must be a string"));
-  EXPECT_EQ(Refuse(Api::kCompletions, With(R"("stop": "")")).param, "stop");
 }
 
 TEST(ParseCompletion, RefusesByNameWhatItCannotHonour) {
