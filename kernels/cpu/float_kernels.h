@@ -2,6 +2,8 @@
 // products.
 #pragma once
 
+#include <string>
+
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/isa.h"
@@ -16,5 +18,9 @@ struct FloatKernels {
 
 // nullptr when IsSupported(level) is false.
 const FloatKernels* SelectFloatKernels(IsaLevel level);
+
+// Runs every kernel of the level against the generic ones on small random data (less than a millisecond).
+// Empty when all agree; else what does not, separated by ", ". The level must be supported.
+std::string FloatSelfTest(IsaLevel level);
 
 }  // namespace skipjack::kernels

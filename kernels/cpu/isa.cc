@@ -71,7 +71,15 @@ CpuFeatures DetectCpuFeatures() {
 }
 
 bool IsSupported(IsaLevel level) {
-  return level == IsaLevel::kGeneric || (level == IsaLevel::kAvx2 && DetectCpuFeatures().avx2);
+  switch (level) {
+    case IsaLevel::kGeneric:
+      return true;
+    case IsaLevel::kAvx2:
+      return DetectCpuFeatures().avx2;
+    case IsaLevel::kAvx512:
+      return DetectCpuFeatures().avx512;
+  }
+  return false;
 }
 
 IsaLevel BestIsaLevel() {

@@ -10,7 +10,7 @@ namespace skipjack::kernels {
 extern const KernelTable kAvx2Kernels{
     .level = IsaLevel::kAvx2,
     .name = "avx2",
-    .wide_codes_need_int16 = avx2::Simd::kWideCodesNeedInt16,
+    .wide_codes_need_pairs = avx2::Simd::kWideCodesNeedPairs,
     .linear = &LinearKernels<avx2::Simd>::Linear,
     .quantize = &QuantizeKernels<avx2::Simd>::Quantize,
 };

@@ -9,7 +9,7 @@ namespace skipjack::kernels {
 extern const KernelTable kGenericKernels{
     .level = IsaLevel::kGeneric,
     .name = "generic",
-    .wide_codes_need_int16 = generic::Simd::kWideCodesNeedInt16,
+    .wide_codes_need_pairs = generic::Simd::kWideCodesNeedPairs,
     .linear = &LinearKernels<generic::Simd>::Linear,
     .quantize = &QuantizeKernels<generic::Simd>::Quantize,
 };

@@ -6,15 +6,18 @@ namespace skipjack::kernels {
 
 const KernelTable* Select(IsaLevel level) {
   if (!IsSupported(level)) return nullptr;
-  switch (level) {
-    case IsaLevel::kGeneric:
-      return &kGenericKernels;
-    case IsaLevel::kAvx2:
-      return &kAvx2Kernels;
-    case IsaLevel::kAvx512:
-      break;
-  }
-  return nullptr;
+#if defined(__x86_64__)
+  if (level == IsaLevel::kAvx2) return &kAvx2Kernels;
+  if (level == IsaLevel::kAvx512) return &kAvx512Kernels;
+#endif
+  return &kGenericKernels;
+}
+
+const KernelTable* SelectWithBFloat16Products(IsaLevel level) {
+#if defined(__x86_64__)
+  if (level == IsaLevel::kAvx512 && DetectCpuFeatures().avx512_bf16) return &kAvx512BFloat16Kernels;
+#endif
+  return Select(level);
 }
 
 void QuantizeRows(const KernelTable& table, ActivationKind kind, const float* x, std::int64_t rows,
@@ -27,8 +30,9 @@ void QuantizeRows(const KernelTable& table, ActivationKind kind, const float* x,
 std::size_t ActivationRowBytes(ActivationKind kind, std::int64_t columns) {
   const std::size_t blocks = static_cast<std::size_t>((columns + kBlockColumns - 1) / kBlockColumns);
   std::size_t bytes = static_cast<std::size_t>(columns) * sizeof(float);
-  if (kind == ActivationKind::kInt8) bytes = blocks * sizeof(ActivationBlock8);
-  if (kind == ActivationKind::kInt16) bytes = blocks * sizeof(ActivationBlock16);
+  if (kind == ActivationKind::kBFloat16) bytes = blocks * kBlockColumns * sizeof(std::uint16_t);
+  if (kind == ActivationKind::kInt8 || kind == ActivationKind::kInt8Pairs)
+    bytes = blocks * sizeof(ActivationBlock);
   bytes = (bytes + 63) / 64 * 64;
   // Strides that share a large power of two map the rows of a tile to few cache sets.
   return bytes % 1024 == 0 ? bytes + 64 : bytes;

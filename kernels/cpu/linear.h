@@ -38,24 +38,32 @@ struct LinearArgs {
 struct KernelTable {
   IsaLevel level = IsaLevel::kGeneric;
   const char* name = "";
-  bool wide_codes_need_int16 = false;
+  bool wide_codes_need_pairs = false;  // codes above 63 meet kInt8Pairs
+  bool bfloat16_products = false;      // bfloat16 weights meet kBFloat16
 
   void (*linear)(const LinearArgs& args) = nullptr;
 
-  // Quantises one row of `columns` floats into ceil(columns / 32) blocks at `out` (kInt8: ActivationBlock8,
-  // kInt16: ActivationBlock16; kFloat32: copies). Columns beyond the last count as zero. May be called by the
-  // producer of the row, for any part of it that starts at a multiple of 32 columns.
+  // Quantises one row of `columns` floats into ceil(columns / 32) blocks at `out` (kFloat32: copies). Columns
+  // beyond the last count as zero. May be called by the producer of the row, for any part of it that starts
+  // at a multiple of 32 columns.
   void (*quantize)(ActivationKind kind, const float* x, std::int64_t columns, void* out) = nullptr;
 
   // The activations that weights of this format are multiplied with.
   ActivationKind ActivationFor(const PackedFormat& format) const {
-    if (!format.is_integer()) return ActivationKind::kFloat32;
-    return wide_codes_need_int16 && format.max_code > 63 ? ActivationKind::kInt16 : ActivationKind::kInt8;
+    if (!format.is_integer()) {
+      const bool pairs = bfloat16_products && format.storage == CodeStorage::kBFloat16;
+      return pairs ? ActivationKind::kBFloat16 : ActivationKind::kFloat32;
+    }
+    return wide_codes_need_pairs && format.max_code > 63 ? ActivationKind::kInt8Pairs : ActivationKind::kInt8;
   }
 };
 
 // The table of a level, or nullptr when IsSupported(level) is false.
 const KernelTable* Select(IsaLevel level);
+
+// As Select(), but where the machine multiplies bfloat16 pairs (AVX512_BF16), bfloat16 weights do so: about
+// twice as fast, and activations lose what bfloat16 cannot hold.
+const KernelTable* SelectWithBFloat16Products(IsaLevel level);
 
 // Row r of `rows` at x + r * stride is quantised to out + r * out_row_bytes.
 void QuantizeRows(const KernelTable& table, ActivationKind kind, const float* x, std::int64_t rows,

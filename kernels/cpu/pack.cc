@@ -96,28 +96,46 @@ void PackIntegerChunk(const PackedFormat& format, SourceType type, const std::by
   }
 }
 
-void ScatterFloat(CodeStorage storage, float value, std::int64_t column, int row, std::byte* panel) {
-  const std::size_t k = static_cast<std::size_t>(column);
-  const std::size_t r = static_cast<std::size_t>(row);
+// Decodes `columns` numbers, a multiple of the type's block.
+void Dequantize(SourceType type, const std::byte* blocks, int columns, float* out) {
+  const int elements = SourceBlockElements(type);
+  if (type == SourceType::kF32) {
+    std::memcpy(out, blocks, static_cast<std::size_t>(columns) * sizeof(float));
+    return;
+  }
+  for (int i = 0; i < columns; i += elements, blocks += SourceBlockBytes(type))
+    DequantizeBlock(type, blocks, out + i);
+}
+
+// Writes columns [first, first + columns) of one row; `first` is even.
+void ScatterFloats(CodeStorage storage, const float* values, std::int64_t first, int columns, int row,
+                   std::byte* panel) {
+  const std::size_t width = storage == CodeStorage::kFloat32 ? sizeof(float) : sizeof(std::uint16_t);
+  std::byte* out = panel + static_cast<std::size_t>(first) * kPanelRows * width;
   switch (storage) {
     case CodeStorage::kFloat32:
-      std::memcpy(panel + (k * kPanelRows + r) * sizeof(float), &value, sizeof(float));
+      for (int k = 0; k < columns; ++k)
+        std::memcpy(out + 4 * (k * kPanelRows + row), values + k, sizeof(float));
       return;
     case CodeStorage::kFloat16:
-      return Write16(panel + 2 * (k * kPanelRows + r), FloatToHalfBits(value));
+      for (int k = 0; k < columns; ++k) Write16(out + 2 * (k * kPanelRows + row), FloatToHalfBits(values[k]));
+      return;
     default:
-      return Write16(panel + 2 * ((k / 2) * 2 * kPanelRows + 2 * r + k % 2), FloatToBFloat16Bits(value));
+      for (int k = 0; k < columns; ++k) {
+        Write16(out + 2 * (k / 2 * 2 * kPanelRows + 2 * row + k % 2), FloatToBFloat16Bits(values[k]));
+      }
   }
 }
 
 void PackFloatRow(const PackedFormat& format, const PackSource& source, const std::byte* blocks, int row,
                   std::byte* panel) {
-  const int elements = SourceBlockElements(source.type);
   float values[kChunkColumns];
-  for (std::int64_t first = 0; first < source.columns;
-       first += elements, blocks += SourceBlockBytes(source.type)) {
-    DequantizeBlock(source.type, blocks, values);
-    for (int i = 0; i < elements; ++i) ScatterFloat(format.storage, values[i], first + i, row, panel);
+  for (std::int64_t first = 0; first < source.columns; first += kChunkColumns) {
+    const std::int64_t left = source.columns - first;
+    const int columns = left < kChunkColumns ? static_cast<int>(left) : kChunkColumns;
+    Dequantize(source.type, blocks, columns, values);
+    ScatterFloats(format.storage, values, first, columns, row, panel);
+    blocks += columns / SourceBlockElements(source.type) * SourceBlockBytes(source.type);
   }
 }
 

@@ -1,10 +1,11 @@
-// Activations as the integer kernels read them: per row and 32 columns a block of symmetric integer codes,
-// one float32 scale, and scaled sums of the codes (which carry the weights' minima).
+// Activations as the integer kernels read them: per row and 32 columns a block of symmetric 8-bit codes, one
+// float32 scale, and scaled sums of the codes (which carry the weights' minima).
 //
-// Why two widths: products of 8-bit activations with codes up to 63 can be summed in 16 bits without ever
-// saturating (see linear_avx2). For codes up to 255 AVX2 has no exact 8-bit product, so these weights meet
-// 16-bit activations (madd_epi16, exact in 32 bits), which costs nothing extra there and is nearly lossless.
-// VNNI multiplies any u8 by any s8 exactly and always uses 8 bits.
+// Two rules for the scale. kInt8 uses the whole range, |code| <= 127. kInt8Pairs bounds neighbours together,
+// |code[2i]| + |code[2i + 1]| <= 128, which is what AVX2 needs against 8-bit weights: vpmaddubsw adds the
+// products of two neighbours in 16 bits, and 255 * 128 is the most that fits without saturating. It costs at
+// most one bit, and none where a block's range is set by a single outlier. VNNI multiplies any u8 by any s8
+// exactly and needs only kInt8.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +15,22 @@
 
 namespace skipjack::kernels {
 
-enum class ActivationKind : std::uint8_t { kFloat32, kInt8, kInt16 };
+// kBFloat16: a row of bfloat16 numbers (nearest even), padded with zero to an even number of columns, for
+// machines that multiply pairs of them.
+enum class ActivationKind : std::uint8_t { kFloat32, kInt8, kInt8Pairs, kBFloat16 };
+inline constexpr int kActivationKinds = 4;
 
-// 32 columns, codes in [-127, 127]. `sum` = scale * sum of all codes, `half_sum` those of columns 0..15
-// and 16..31.
-struct ActivationBlock8 {
+// 32 columns. `sum` = scale * sum of all codes, `half_sum` those of columns 0..15 and 16..31.
+struct ActivationBlock {
   std::int8_t codes[kBlockColumns];
   float scale;
   float sum;
   float half_sum[2];
 };
-static_assert(sizeof(ActivationBlock8) == 48);
+static_assert(sizeof(ActivationBlock) == 48);
 
-// 32 columns, codes in [-32767, 32767]; each four columns are stored in the order 0, 2, 1, 3, so that even
-// and odd columns are adjacent pairs.
-struct ActivationBlock16 {
-  std::int16_t codes[kBlockColumns];
-  float scale;
-  float sum;
-  float half_sum[2];
-};
-static_assert(sizeof(ActivationBlock16) == 80);
-
-// Rows of activations in memory somebody else owns: plain floats or the blocks above, row r at r * row_bytes.
+// Rows of activations in memory somebody else owns: plain numbers or the blocks above, row r at r *
+// row_bytes.
 struct Activations {
   ActivationKind kind = ActivationKind::kFloat32;
   const std::byte* data = nullptr;  // 16-byte aligned

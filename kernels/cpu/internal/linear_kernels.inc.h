@@ -90,6 +90,13 @@ class LinearKernels {
     for (std::int64_t column = 0; column < matrix.columns; column += kChunkColumns) {
       const std::int64_t left = matrix.columns - column;
       const int columns = left < kChunkColumns ? static_cast<int>(left) : kChunkColumns;
+      if constexpr (S::kBFloat16Products) {
+        if (matrix.format.storage == CodeStorage::kBFloat16) {
+          BFloat16Columns(chunk, column, columns, rows, sums);
+          chunk += ChunkBytes(matrix.format, columns);
+          continue;
+        }
+      }
       if (matrix.format.is_integer()) {
         IntegerColumns(matrix.format, chunk, column, columns, rows, scratch, sums);
       } else {
@@ -121,10 +128,8 @@ class LinearKernels {
       ExpandCodes(format, codes, chunk.blocks, scratch.codes);
       chunk.bytes = scratch.codes;
     }
-    const bool wide = S::kWideCodesNeedInt16 && format.max_code > 63;
-    const std::size_t block_bytes = wide ? sizeof(ActivationBlock16) : sizeof(ActivationBlock8);
     const std::byte* first =
-        rows.activations + static_cast<std::size_t>(column / kBlockColumns) * block_bytes;
+        rows.activations + static_cast<std::size_t>(column / kBlockColumns) * sizeof(ActivationBlock);
     S::MultiplyInteger(chunk, first, rows.row_bytes, rows.count, sums);
   }
 
@@ -184,6 +189,12 @@ class LinearKernels {
   }
 
   // ---- float weights ----
+
+  static void BFloat16Columns(const std::byte* packed, std::int64_t column, int columns, const Rows& rows,
+                              float* sums) {
+    const std::byte* first = rows.activations + static_cast<std::size_t>(column) * sizeof(std::uint16_t);
+    S::MultiplyBFloat16(packed, (columns + 1) / 2, first, rows.row_bytes, rows.count, sums);
+  }
 
   static void FloatColumns(const PackedFormat& format, const std::byte* packed, std::int64_t column,
                            int columns, const Rows& rows, Scratch& scratch, float* sums) {

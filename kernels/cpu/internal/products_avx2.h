@@ -1,6 +1,11 @@
-// The integer products of AVX2: eight rows of weights for 32 columns stay in registers while the activation
-// rows pass; float sums stay in L1. Every output sees the same operations in the same order however many rows
-// there are.
+// The integer products of AVX2: weights of 16 rows by 16 columns fill eight registers while the activation
+// rows pass, so that each broadcast activation meets both halves of the panel; float sums stay in L1. Every
+// output sees the same float operations in the same order however many rows there are (the integer part is
+// exact in any order).
+//
+// The loop over rows is software-pipelined: the integer products of a row are issued before the scaling of
+// the row before it. Without that the chain product, widen, convert, scale fills the floating-point scheduler
+// and a third of the issue slots stay empty (Zen 3).
 #pragma once
 
 #include "kernels/cpu/internal/simd_avx2.h"
@@ -11,134 +16,183 @@ class Products {
  public:
   static void Multiply(const IntegerChunk& chunk, const std::byte* activations, std::size_t row_bytes,
                        int rows, float* sums) {
-    const Rows x{activations, row_bytes, rows};
-    if (chunk.nibbles != nullptr) {
-      return chunk.group == 32 ? Narrow<NibbleWeights, 8, 32>(chunk, x, sums)
-                               : Narrow<NibbleWeights, 4, 16>(chunk, x, sums);
+    const int tiles = (rows + kMaxRows - 1) / kMaxRows;
+    for (int t = 0; t < tiles; ++t) {  // of nearly equal size
+      const int first = rows * t / tiles;
+      const int count = rows * (t + 1) / tiles - first;
+      Dispatch(chunk, {activations + static_cast<std::size_t>(first) * row_bytes, row_bytes, count},
+               sums + first * kPanelRows);
     }
-    if (chunk.max_code > 63) {
-      return chunk.group == 32 ? Wide<32>(chunk, x, sums) : Wide<16>(chunk, x, sums);
-    }
-    if (chunk.max_code > 31) {
-      return chunk.group == 32 ? Narrow<ByteWeights, 2, 32>(chunk, x, sums)
-                               : Narrow<ByteWeights, 2, 16>(chunk, x, sums);
-    }
-    return chunk.group == 32 ? Narrow<ByteWeights, 4, 32>(chunk, x, sums)
-                             : Narrow<ByteWeights, 4, 16>(chunk, x, sums);
   }
 
  private:
+  // Rows whose activations (of one chunk), sums and partial products stay in L1 together.
+  static constexpr int kMaxRows = 32;
+
   struct Rows {
     const std::byte* activations;
     std::size_t row_bytes;
     int count;
   };
 
-  static __m256i Broadcast(const void* p) {
+  // Two registers for the 16 rows of a panel.
+  struct Pair {
+    __m256i low, high;
+  };
+
+  // quads[q]: columns 4q..4q+3 of the 16 columns in hand, one byte per code.
+  struct Weights {
+    Pair quads[4];
+  };
+
+  static void Dispatch(const IntegerChunk& chunk, const Rows& rows, float* sums) {
+    if (chunk.nibbles != nullptr) return Run<Nibbles, 8>(chunk, rows, sums);
+    if (chunk.max_code > 63) return Run<Bytes, 1>(chunk, rows, sums);
+    if (chunk.max_code > 31) return Run<Bytes, 2>(chunk, rows, sums);
+    return Run<Bytes, 4>(chunk, rows, sums);
+  }
+
+  struct Nibbles {
+    static Weights Load(const IntegerChunk& chunk, int block, int half) {
+      const std::uint8_t* codes = chunk.nibbles + 256 * block;
+      Weights w;
+      for (int q = 0; q < 4; ++q) {
+        const __m256i low = Simd::Load256(codes + 64 * q);
+        const __m256i high = Simd::Load256(codes + 64 * q + 32);
+        w.quads[q] = half == 0 ? Pair{Simd::LowNibbles(low), Simd::LowNibbles(high)}
+                               : Pair{Simd::HighNibbles(low), Simd::HighNibbles(high)};
+      }
+      return w;
+    }
+  };
+  struct Bytes {
+    static Weights Load(const IntegerChunk& chunk, int block, int half) {
+      const std::uint8_t* codes = chunk.bytes + 512 * block + 256 * half;
+      Weights w;
+      for (int q = 0; q < 4; ++q)
+        w.quads[q] = {Simd::Load256(codes + 64 * q), Simd::Load256(codes + 64 * q + 32)};
+      return w;
+    }
+  };
+
+  static __m256i Broadcast(const std::int8_t* p) {
     std::int32_t quad;
     std::memcpy(&quad, p, sizeof(quad));
     return _mm256_set1_epi32(quad);
   }
 
-  // Quads q = 0..7 of eight rows: `half` is 0 for panel rows 0..7, 1 for 8..15.
-  struct NibbleWeights {
-    static void Load(const IntegerChunk& chunk, int block, int half, __m256i* quads) {
-      const std::uint8_t* codes = chunk.nibbles + 256 * block + 32 * half;
-      for (int q = 0; q < 4; ++q) {
-        const __m256i packed = Simd::Load256(codes + 64 * q);
-        quads[q] = Simd::LowNibbles(packed);
-        quads[q + 4] = Simd::HighNibbles(packed);
-      }
-    }
-  };
-  struct ByteWeights {
-    static void Load(const IntegerChunk& chunk, int block, int half, __m256i* quads) {
-      const std::uint8_t* codes = chunk.bytes + 512 * block + 32 * half;
-      for (int q = 0; q < 8; ++q) quads[q] = Simd::Load256(codes + 64 * q);
-    }
-  };
-
-  // Sum over kQuads quads in s32; kDepth pair sums fit s16 (see simd_avx2.h).
-  template <int kDepth, int kQuads>
-  static __m256i Dot(const __m256i* quads, const std::int8_t* x) {
+  static Pair Add16(Pair a, Pair b) {
+    return {_mm256_add_epi16(a.low, b.low), _mm256_add_epi16(a.high, b.high)};
+  }
+  static Pair Add32(Pair a, Pair b) {
+    return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+  }
+  static Pair Widen(Pair words) {
     const __m256i ones = _mm256_set1_epi16(1);
-    __m256i total = _mm256_setzero_si256();
-    for (int first = 0; first < kQuads; first += kDepth) {
-      __m256i words = _mm256_maddubs_epi16(quads[first], Broadcast(x + 4 * first));
-      for (int q = first + 1; q < first + kDepth; ++q) {
-        words = _mm256_add_epi16(words, _mm256_maddubs_epi16(quads[q], Broadcast(x + 4 * q)));
-      }
-      const __m256i part = _mm256_madd_epi16(words, ones);
-      total = first == 0 ? part : _mm256_add_epi32(total, part);
-    }
-    return total;
+    return {_mm256_madd_epi16(words.low, ones), _mm256_madd_epi16(words.high, ones)};
   }
 
-  template <class Weights, int kDepth, int kGroup>
-  static void Narrow(const IntegerChunk& chunk, const Rows& rows, float* sums) {
-    constexpr int kGroups = kBlockColumns / kGroup;
-    constexpr int kQuads = kGroup / 4;
-    for (int b = 0; b < chunk.blocks; ++b) {
-      for (int half = 0; half < 2; ++half) {
-        __m256i quads[8];
-        Weights::Load(chunk, b, half, quads);
-        const float* scales = chunk.scales + b * kGroups * kPanelRows + 8 * half;
-        const float* minima = chunk.minima + b * kGroups * kPanelRows + 8 * half;
-        const std::byte* row = rows.activations + static_cast<std::size_t>(b) * sizeof(ActivationBlock8);
-        float* total = sums + 8 * half;
-        for (int m = 0; m < rows.count; ++m, row += rows.row_bytes, total += kPanelRows) {
-          const auto& x = *reinterpret_cast<const ActivationBlock8*>(row);
-          const __m256 x_scale = _mm256_broadcast_ss(&x.scale);
-          __m256 sum = _mm256_load_ps(total);
-          for (int g = 0; g < kGroups; ++g) {
-            const __m256i dot = Dot<kDepth, kQuads>(quads + g * kQuads, x.codes + g * kGroup);
-            const __m256 factor = _mm256_mul_ps(_mm256_load_ps(scales + g * kPanelRows), x_scale);
-            sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), factor, sum);
-            const float* x_sum = kGroup == 32 ? &x.sum : &x.half_sum[g];
-            sum = _mm256_fmadd_ps(_mm256_load_ps(minima + g * kPanelRows), _mm256_broadcast_ss(x_sum), sum);
-          }
-          _mm256_store_ps(total, sum);
-        }
-      }
+  // Sums of neighbouring products in s16.
+  static Pair Quad(Pair codes, const std::int8_t* x) {
+    const __m256i quad = Broadcast(x);
+    return {_mm256_maddubs_epi16(codes.low, quad), _mm256_maddubs_epi16(codes.high, quad)};
+  }
+
+  // Products over 16 columns. kDepth: how many quads may be added in s16 (see simd_avx2.h). With eight the
+  // result is still s16, to be added to that of the block's other half; else s32.
+  template <int kDepth>
+  static Pair Multiply16(const Weights& w, const std::int8_t* x) {
+    const Pair q0 = Quad(w.quads[0], x);
+    const Pair q1 = Quad(w.quads[1], x + 4);
+    const Pair q2 = Quad(w.quads[2], x + 8);
+    const Pair q3 = Quad(w.quads[3], x + 12);
+    if constexpr (kDepth == 1) {
+      return Add32(Add32(Widen(q0), Widen(q1)), Add32(Widen(q2), Widen(q3)));
+    } else if constexpr (kDepth == 2) {
+      return Add32(Widen(Add16(q0, q1)), Widen(Add16(q2, q3)));
+    } else if constexpr (kDepth == 4) {
+      return Widen(Add16(Add16(q0, q1), Add16(q2, q3)));
+    } else {
+      return Add16(Add16(q0, q1), Add16(q2, q3));
     }
   }
 
-  // 16-bit activations: sixteen columns at a time, whose even and odd codes fill eight registers.
-  template <int kGroup>
-  static void Wide(const IntegerChunk& chunk, const Rows& rows, float* sums) {
-    for (int step = 0; step < 2 * chunk.blocks; ++step) {  // of 16 columns
-      const int group = kGroup == 32 ? step / 2 : step;
-      const int part = step % 2;
-      for (int half = 0; half < 2; ++half) {
-        __m256i pairs[8];
-        LoadPairs(chunk.bytes + 256 * step + 32 * half, pairs);
-        const __m256 scale = _mm256_load_ps(chunk.scales + group * kPanelRows + 8 * half);
-        const __m256 minimum = _mm256_load_ps(chunk.minima + group * kPanelRows + 8 * half);
-        const std::byte* row =
-            rows.activations + static_cast<std::size_t>(step / 2) * sizeof(ActivationBlock16);
-        float* total = sums + 8 * half;
-        for (int m = 0; m < rows.count; ++m, row += rows.row_bytes, total += kPanelRows) {
-          const auto& x = *reinterpret_cast<const ActivationBlock16*>(row);
-          const std::int16_t* codes = x.codes + 16 * part;
-          __m256i dot = _mm256_madd_epi16(pairs[0], Broadcast(codes));
-          for (int p = 1; p < 8; ++p)
-            dot = _mm256_add_epi32(dot, _mm256_madd_epi16(pairs[p], Broadcast(codes + 2 * p)));
-          const __m256 factor = _mm256_mul_ps(scale, _mm256_broadcast_ss(&x.scale));
-          __m256 sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), factor, _mm256_load_ps(total));
-          sum = _mm256_fmadd_ps(minimum, _mm256_broadcast_ss(&x.half_sum[part]), sum);
-          _mm256_store_ps(total, sum);
-        }
+  // sums += minimum * x_sum + dots * (scale * x_scale)
+  static void Scale(Pair dots, const float* scale, const float* minimum, float x_scale, float x_sum,
+                    float* sums) {
+    const __m256 xs = _mm256_set1_ps(x_sum);
+    const __m256 low = _mm256_fmadd_ps(xs, _mm256_load_ps(minimum), _mm256_load_ps(sums));
+    const __m256 high = _mm256_fmadd_ps(xs, _mm256_load_ps(minimum + 8), _mm256_load_ps(sums + 8));
+    const __m256 xc = _mm256_set1_ps(x_scale);
+    const __m256 low_factor = _mm256_mul_ps(xc, _mm256_load_ps(scale));
+    const __m256 high_factor = _mm256_mul_ps(xc, _mm256_load_ps(scale + 8));
+    _mm256_store_ps(sums, _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots.low), low_factor, low));
+    _mm256_store_ps(sums + 8, _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots.high), high_factor, high));
+  }
+
+  template <class Codes, int kDepth>
+  static void Run(const IntegerChunk& chunk, const Rows& rows, float* sums) {
+    if (chunk.group == kBlockColumns) {
+      for (int b = 0; b < chunk.blocks; ++b) Block32<Codes, kDepth>(chunk, b, rows, sums);
+    } else {
+      for (int b = 0; b < chunk.blocks; ++b) {
+        Group16<Codes, kDepth, 0>(chunk, b, rows, sums);
+        Group16<Codes, kDepth, 1>(chunk, b, rows, sums);
       }
     }
   }
 
-  // Codes of columns 0 and 2 (pairs[2q]) and 1 and 3 (pairs[2q + 1]) of quad q as s16, eight rows.
-  static void LoadPairs(const std::uint8_t* codes, __m256i* pairs) {
-    for (int q = 0; q < 4; ++q) {
-      const __m256i quad = Simd::Load256(codes + 64 * q);
-      pairs[2 * q] = _mm256_and_si256(quad, _mm256_set1_epi16(255));
-      pairs[2 * q + 1] = _mm256_srli_epi16(quad, 8);
+  static const ActivationBlock* Row(const Rows& rows, int block) {
+    return reinterpret_cast<const ActivationBlock*>(rows.activations) + block;
+  }
+  static const ActivationBlock* Next(const ActivationBlock* x, const Rows& rows) {
+    return reinterpret_cast<const ActivationBlock*>(reinterpret_cast<const std::byte*>(x) + rows.row_bytes);
+  }
+
+  // One scale for the block: the products of its first half wait in memory for those of the second.
+  template <class Codes, int kDepth>
+  static void Block32(const IntegerChunk& chunk, int block, const Rows& rows, float* sums) {
+    Pair first_half[kMaxRows];
+    Weights w = Codes::Load(chunk, block, 0);
+    const ActivationBlock* x = Row(rows, block);
+    for (int m = 0; m < rows.count; ++m, x = Next(x, rows)) first_half[m] = Multiply16<kDepth>(w, x->codes);
+
+    w = Codes::Load(chunk, block, 1);
+    const float* scale = chunk.scales + block * kPanelRows;
+    const float* minimum = chunk.minima + block * kPanelRows;
+    x = Row(rows, block);
+    Pair products = Multiply16<kDepth>(w, x->codes + 16);
+    const Pair* first = first_half;
+    for (int m = 1; m < rows.count; ++m, sums += kPanelRows, ++first) {
+      const ActivationBlock* next = Next(x, rows);
+      const Pair next_products = Multiply16<kDepth>(w, next->codes + 16);
+      Scale(Join<kDepth>(products, *first), scale, minimum, x->scale, x->sum, sums);
+      products = next_products;
+      x = next;
     }
+    Scale(Join<kDepth>(products, *first), scale, minimum, x->scale, x->sum, sums);
+  }
+
+  template <int kDepth>
+  static Pair Join(Pair a, Pair b) {
+    return kDepth == 8 ? Widen(Add16(a, b)) : Add32(a, b);
+  }
+
+  template <class Codes, int kDepth, int kHalf>
+  static void Group16(const IntegerChunk& chunk, int block, const Rows& rows, float* sums) {
+    const Weights w = Codes::Load(chunk, block, kHalf);
+    const float* scale = chunk.scales + (2 * block + kHalf) * kPanelRows;
+    const float* minimum = chunk.minima + (2 * block + kHalf) * kPanelRows;
+    const ActivationBlock* x = Row(rows, block);
+    Pair products = Multiply16<kDepth>(w, x->codes + 16 * kHalf);
+    for (int m = 1; m < rows.count; ++m, sums += kPanelRows) {
+      const ActivationBlock* next = Next(x, rows);
+      const Pair next_products = Multiply16<kDepth>(w, next->codes + 16 * kHalf);
+      Scale(kDepth == 8 ? Widen(products) : products, scale, minimum, x->scale, x->half_sum[kHalf], sums);
+      products = next_products;
+      x = next;
+    }
+    Scale(kDepth == 8 ? Widen(products) : products, scale, minimum, x->scale, x->half_sum[kHalf], sums);
   }
 };
 

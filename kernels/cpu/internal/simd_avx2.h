@@ -1,12 +1,11 @@
 // Sixteen lanes as two AVX2 registers, and the integer products of AVX2.
 //
 // Exactness without sign tricks. vpmaddubsw multiplies u8 codes by s8 activations and adds pairs into s16,
-// saturating; |activation| <= 127, so sums of n such pairs stay below 2 * n * max_code * 127:
-//   codes up to 15: eight pairs 30480; up to 31: four 31496; up to 63: two 32004; all below 32768, so nothing
-//   can saturate, and the 16-bit sums are widened once per eight, four or two products (vpmaddwd with ones).
-// Codes up to 255 have no such room: they meet 16-bit activations. Even and odd bytes of the codes are
-// widened by a mask and a shift, and vpmaddwd adds pairs in s32: 32 columns sum to at most 32 * 255 * 32767
-// = 2.7e8.
+// saturating. A sum of n such pairs is at most n * max_code * (|x[2i]| + |x[2i + 1]|):
+//   activations within 127 each:         codes up to 15: eight pairs 30480; up to 31: four 31496; up to 63:
+//   two 32004 activations within 128 per pair:     codes up to 255: one pair 32640
+// all below 32768: nothing can saturate, and the 16-bit sums are widened (vpmaddwd with ones) once per eight,
+// four, two or one products.
 #pragma once
 
 #include <immintrin.h>
@@ -24,7 +23,8 @@ struct Simd {
   };
 
   static constexpr bool kMultipliesNibbles = true;
-  static constexpr bool kWideCodesNeedInt16 = true;
+  static constexpr bool kWideCodesNeedPairs = true;
+  static constexpr bool kBFloat16Products = false;
   static constexpr int kFloatTile = 6;
 
   static Floats Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
@@ -63,6 +63,12 @@ struct Simd {
   // p * 2^n for integral n in [-126, 127].
   static Floats ScaleByPowerOfTwo(Floats p, Floats n) {
     return {_mm256_mul_ps(p.low, PowerOfTwo(n.low)), _mm256_mul_ps(p.high, PowerOfTwo(n.high))};
+  }
+
+  // Lane i: a[i] + a[i ^ 1].
+  static Floats PairSums(Floats a) {
+    return {_mm256_add_ps(a.low, _mm256_permute_ps(a.low, 0xb1)),
+            _mm256_add_ps(a.high, _mm256_permute_ps(a.high, 0xb1))};
   }
 
   static float ReduceAdd(Floats v) {
@@ -109,14 +115,6 @@ struct Simd {
     const __m128i words_high =
         _mm_packs_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_packs_epi16(words_low, words_high));
-    return ReduceAddInts(_mm256_add_epi32(low, high));
-  }
-  // In the order 0, 2, 1, 3 within each four.
-  static std::int32_t StoreCodes(Floats scaled, std::int16_t* out) {
-    const __m256i low = _mm256_cvtps_epi32(scaled.low);
-    const __m256i high = _mm256_cvtps_epi32(scaled.high);
-    StoreWordsPermuted(low, out);
-    StoreWordsPermuted(high, out + 8);
     return ReduceAddInts(_mm256_add_epi32(low, high));
   }
 
@@ -185,12 +183,6 @@ struct Simd {
     __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));
-  }
-  static void StoreWordsPermuted(__m256i ints, std::int16_t* out) {
-    const __m256i swapped = _mm256_shuffle_epi32(ints, _MM_SHUFFLE(3, 1, 2, 0));
-    const __m128i words =
-        _mm_packs_epi32(_mm256_castsi256_si128(swapped), _mm256_extracti128_si256(swapped, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), words);
   }
   // Bit pair q (bits 2q, 2q + 1) of every byte, moved to bits 4 and 5; neighbours' bits come along.
   static __m256i PairToBit4(__m256i plane, int q) {

@@ -16,7 +16,8 @@ struct Simd {
   using Ints = std::int32_t __attribute__((vector_size(64)));
 
   static constexpr bool kMultipliesNibbles = false;
-  static constexpr bool kWideCodesNeedInt16 = false;
+  static constexpr bool kWideCodesNeedPairs = false;
+  static constexpr bool kBFloat16Products = false;
   static constexpr int kFloatTile = 2;
 
   static Floats Load(const float* p) {
@@ -39,6 +40,12 @@ struct Simd {
   static Floats ScaleByPowerOfTwo(Floats p, Floats n) {
     const Ints exponent = (__builtin_convertvector(n, Ints) + 127) << 23;
     return p * reinterpret_cast<Floats>(exponent);
+  }
+
+  // Lane i: a[i] + a[i ^ 1].
+  static Floats PairSums(Floats a) {
+    const Ints swap = {1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14};
+    return a + __builtin_shuffle(a, swap);
   }
 
   static float ReduceAdd(Floats v) {
@@ -80,17 +87,6 @@ struct Simd {
     }
     return sum;
   }
-  static std::int32_t StoreCodes(Floats scaled, std::int16_t* out) {
-    std::int32_t sum = 0;
-    const Ints codes = __builtin_convertvector(Round(scaled), Ints);
-    for (int i = 0; i < 16; ++i) {
-      const int place = (i & ~3) + ((i & 1) << 1) + ((i >> 1) & 1);  // 0, 2, 1, 3 within each four
-      out[place] = static_cast<std::int16_t>(codes[i]);
-      sum += codes[i];
-    }
-    return sum;
-  }
-
   static void ExpandNibbles(const std::uint8_t* codes, std::uint8_t* out) {
     for (int i = 0; i < 256; ++i) {
       out[i] = codes[i] & 15;
@@ -125,7 +121,7 @@ struct Simd {
   static void MultiplyInteger(const IntegerChunk& chunk, const std::byte* activations, std::size_t row_bytes,
                               int rows, float* sums) {
     for (int m = 0; m < rows; ++m, activations += row_bytes, sums += kPanelRows) {
-      const auto* blocks = reinterpret_cast<const ActivationBlock8*>(activations);
+      const auto* blocks = reinterpret_cast<const ActivationBlock*>(activations);
       Floats total = Load(sums);
       for (int b = 0; b < chunk.blocks; ++b) total = MultiplyBlock(chunk, b, blocks[b], total);
       Store(sums, total);
@@ -140,7 +136,7 @@ struct Simd {
     return reinterpret_cast<Floats>(bits);
   }
 
-  static Floats MultiplyBlock(const IntegerChunk& chunk, int b, const ActivationBlock8& x, Floats total) {
+  static Floats MultiplyBlock(const IntegerChunk& chunk, int b, const ActivationBlock& x, Floats total) {
     const std::uint8_t* codes = chunk.bytes + 512 * b;
     if (chunk.group == 32) {
       const Floats scale = Load(chunk.scales + b * kPanelRows) * x.scale;

@@ -9,6 +9,7 @@ extern const KernelTable kGenericKernels;
 #if defined(__x86_64__)
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
+extern const KernelTable kAvx512BFloat16Kernels;
 #endif
 
 }  // namespace skipjack::kernels

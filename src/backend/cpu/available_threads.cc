@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/cpu/cgroup.h"
 #include "backend/cpu/cpu_runner.h"
 
 namespace skipjack {
@@ -58,47 +59,6 @@ std::optional<int> QuotaV1(const std::string& folder) {
   return WholeCpus(ParseInt(*quota), ParseInt(*period));
 }
 
-struct CgroupMembership {
-  std::string controllers;  // empty for v2
-  std::string path;         // "/system.slice/skipjack.service"
-};
-
-// Lines of /proc/self/cgroup: "hierarchy:controllers:path".
-std::vector<CgroupMembership> ReadMemberships(const std::string& root) {
-  std::vector<CgroupMembership> memberships;
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    memberships.push_back({line.substr(first + 1, second - first - 1), line.substr(second + 1)});
-  }
-  return memberships;
-}
-
-bool NamesCpuController(std::string_view controllers) {
-  while (!controllers.empty()) {
-    const std::size_t comma = controllers.find(',');
-    if (controllers.substr(0, comma) == "cpu") return true;
-    controllers = comma == std::string_view::npos ? std::string_view() : controllers.substr(comma + 1);
-  }
-  return false;
-}
-
-// The smallest quota of the group and its parents up to the mount. A path that does not exist below the mount
-// (a container sees its own group as the mount's root, but the host's path in /proc) leaves just the mount
-// itself.
-template <typename Quota>
-int LowestQuota(const std::string& mount, std::string path, Quota quota, int limit) {
-  while (true) {
-    if (const std::optional<int> cpus = quota(mount + (path == "/" ? "" : path)))
-      limit = std::min(limit, *cpus);
-    const std::size_t slash = path.rfind('/');
-    if (path.empty() || slash == std::string::npos) return limit;
-    path.resize(slash);
-  }
-}
-
 int AffinityCpus() {
   // The kernel refuses a mask smaller than its own, so grow it until it fits.
   for (std::size_t cpus = 1024; cpus <= (1U << 20); cpus *= 2) {
@@ -113,14 +73,9 @@ int AffinityCpus() {
 
 int ThreadsWithinQuota(const std::string& root, int affinity_cpus) {
   int limit = std::max(1, affinity_cpus);
-  for (const CgroupMembership& group : ReadMemberships(root)) {
-    if (group.controllers.empty()) {
-      limit = LowestQuota(root + "/sys/fs/cgroup", group.path, QuotaV2, limit);
-    } else if (NamesCpuController(group.controllers)) {
-      limit = LowestQuota(root + "/sys/fs/cgroup/" + group.controllers, group.path, QuotaV1, limit);
-      limit = LowestQuota(root + "/sys/fs/cgroup/cpu", group.path, QuotaV1, limit);
-    }
-  }
+  const CgroupFolders folders = FindCgroupFolders(root, "cpu");
+  for (const std::string& folder : folders.version2) limit = std::min(limit, QuotaV2(folder).value_or(limit));
+  for (const std::string& folder : folders.version1) limit = std::min(limit, QuotaV1(folder).value_or(limit));
   return limit;
 }
 

@@ -38,10 +38,9 @@ void CpuOperations::Quantise(const float* x, std::int64_t first_column, std::int
   const std::int64_t first_block = first_column / kernels::kBlockColumns;
   for (const ActivationKind kind : kQuantisedKinds) {
     if (!Has(kinds, kind)) continue;
-    const std::size_t block_bytes = kind == ActivationKind::kInt8 ? sizeof(kernels::ActivationBlock8)
-                                                                  : sizeof(kernels::ActivationBlock16);
+    constexpr std::size_t kBlockBytes = sizeof(kernels::ActivationBlock);
     kernels_.linear->quantize(kind, x, columns,
-                              out.Row(kind, row) + static_cast<std::size_t>(first_block) * block_bytes);
+                              out.Row(kind, row) + static_cast<std::size_t>(first_block) * kBlockBytes);
   }
 }
 
@@ -68,7 +67,6 @@ const ActivationRows& CpuOperations::NormRows(const float* weight, KindSet kinds
 }
 
 void CpuOperations::Multiply(const Product& product) const {
-  if (product.panels.size() == 0 || product.rows == 0) return;
   kernels::LinearArgs args;
   args.weights = &product.weights->matrix;
   args.bias = product.weights->bias;
@@ -88,41 +86,60 @@ WorkShare CpuOperations::Columns(const LinearWeights& weights, WorkShare panels)
           std::min(panels.end * kernels::kPanelRows, weights.matrix.rows)};
 }
 
+void CpuOperations::AddToResidual(const LinearWeights& weights, const ActivationRows& activations) {
+  ShareOut(weights.matrix.panels(), 1, [&](WorkShare panels) {
+    Multiply({.weights = &weights,
+              .panels = panels,
+              .activations = &activations,
+              .rows = rows(),
+              .out = state_.hidden.FloatRow(0),
+              .out_stride = state_.hidden.float_stride(),
+              .epilogue = Epilogue::kAdd});
+  });
+}
+
 void CpuOperations::NormQkvRopeWriteKv(std::int32_t layer) {
   const LayerWeights& weights = weights_.layer(layer);
   const ActivationRows& x = NormRows(weights.attention_norm, state_.kinds(layer).qkv, rows());
+  const std::int64_t panels =
+      weights.query.matrix.panels() + weights.key.matrix.panels() + weights.value.matrix.panels();
+  ShareOut(panels, 1, [&](WorkShare part) { ProjectQkv(layer, x, part); });
+  Barrier();
+}
+
+void CpuOperations::ProjectQkv(std::int32_t layer, const ActivationRows& x, WorkShare panels) {
+  const LayerWeights& weights = weights_.layer(layer);
   const std::int64_t query_panels = weights.query.matrix.panels();
   const std::int64_t key_panels = weights.key.matrix.panels();
-  const std::int64_t value_panels = weights.value.matrix.panels();
-  const WorkShare share = Share(query_panels + key_panels + value_panels);
-  const WorkShare queries = share.Within(0, query_panels);
-  const WorkShare keys = share.Within(query_panels, key_panels);
-  const WorkShare values = share.Within(query_panels + key_panels, value_panels);
-
   const ActivationRows& kv = state_.key_value;
-  const std::int64_t kv_columns = weights.key.matrix.rows;
-  Multiply({.weights = &weights.query,
-            .panels = queries,
-            .activations = &x,
-            .rows = rows(),
-            .out = state_.query.FloatRow(0),
-            .out_stride = state_.query.float_stride()});
-  RotateQueries(Columns(weights.query, queries));
-  Multiply({.weights = &weights.key,
-            .panels = keys,
-            .activations = &x,
-            .rows = rows(),
-            .out = kv.FloatRow(0),
-            .out_stride = kv.float_stride()});
-  StoreKeys(layer, Columns(weights.key, keys));
-  Multiply({.weights = &weights.value,
-            .panels = values,
-            .activations = &x,
-            .rows = rows(),
-            .out = kv.FloatRow(0) + kv_columns,
-            .out_stride = kv.float_stride()});
-  StoreValues(layer, Columns(weights.value, values));
-  Barrier();
+  if (const WorkShare part = panels.Within(0, query_panels); part.size() > 0) {
+    Multiply({.weights = &weights.query,
+              .panels = part,
+              .activations = &x,
+              .rows = rows(),
+              .out = state_.query.FloatRow(0),
+              .out_stride = state_.query.float_stride()});
+    RotateQueries(Columns(weights.query, part));
+  }
+  if (const WorkShare part = panels.Within(query_panels, key_panels); part.size() > 0) {
+    Multiply({.weights = &weights.key,
+              .panels = part,
+              .activations = &x,
+              .rows = rows(),
+              .out = kv.FloatRow(0),
+              .out_stride = kv.float_stride()});
+    StoreKeys(layer, Columns(weights.key, part));
+  }
+  if (const WorkShare part = panels.Within(query_panels + key_panels, weights.value.matrix.panels());
+      part.size() > 0) {
+    Multiply({.weights = &weights.value,
+              .panels = part,
+              .activations = &x,
+              .rows = rows(),
+              .out = kv.FloatRow(0) + weights.key.matrix.rows,
+              .out_stride = kv.float_stride()});
+    StoreValues(layer, Columns(weights.value, part));
+  }
 }
 
 void CpuOperations::OutputProjectionResidual(std::int32_t layer) {
@@ -138,45 +155,33 @@ void CpuOperations::OutputProjectionResidual(std::int32_t layer) {
     }
     if (!alone) Barrier();
   }
-  Multiply({.weights = &weights.attention_output,
-            .panels = Share(weights.attention_output.matrix.panels()),
-            .activations = x,
-            .rows = rows(),
-            .out = state_.hidden.FloatRow(0),
-            .out_stride = state_.hidden.float_stride(),
-            .epilogue = Epilogue::kAdd});
+  AddToResidual(weights.attention_output, *x);
   Barrier();
 }
 
 void CpuOperations::NormGateUpActivation(std::int32_t layer) {
   const LayerWeights& weights = weights_.layer(layer);
   const ActivationRows& x = NormRows(weights.feed_forward_norm, state_.kinds(layer).gate_up, rows());
-  const WorkShare panels = Share(weights.gate.matrix.panels(), kGatePanelUnit);
-  Multiply({.weights = &weights.gate,
-            .up = &weights.up,
-            .panels = panels,
-            .activations = &x,
-            .rows = rows(),
-            .out = state_.gated.FloatRow(0),
-            .out_stride = state_.gated.float_stride(),
-            .epilogue = Epilogue::kSwiGlu});
-  const WorkShare columns = Columns(weights.gate, panels);
-  for (std::int64_t row = 0; row < rows() && columns.size() > 0; ++row) {
-    Quantise(state_.gated.FloatRow(row) + columns.begin, columns.begin, columns.size(),
-             state_.kinds(layer).down, state_.gated, row);
-  }
+  ShareOut(weights.gate.matrix.panels(), kGatePanelUnit, [&](WorkShare panels) {
+    Multiply({.weights = &weights.gate,
+              .up = &weights.up,
+              .panels = panels,
+              .activations = &x,
+              .rows = rows(),
+              .out = state_.gated.FloatRow(0),
+              .out_stride = state_.gated.float_stride(),
+              .epilogue = Epilogue::kSwiGlu});
+    const WorkShare columns = Columns(weights.gate, panels);
+    for (std::int64_t row = 0; row < rows(); ++row) {
+      Quantise(state_.gated.FloatRow(row) + columns.begin, columns.begin, columns.size(),
+               state_.kinds(layer).down, state_.gated, row);
+    }
+  });
   Barrier();
 }
 
 void CpuOperations::DownResidual(std::int32_t layer) {
-  const LinearWeights& down = weights_.layer(layer).down;
-  Multiply({.weights = &down,
-            .panels = Share(down.matrix.panels()),
-            .activations = &state_.gated,
-            .rows = rows(),
-            .out = state_.hidden.FloatRow(0),
-            .out_stride = state_.hidden.float_stride(),
-            .epilogue = Epilogue::kAdd});
+  AddToResidual(weights_.layer(layer).down, state_.gated);
   Barrier();
 }
 
@@ -186,12 +191,14 @@ void CpuOperations::HeadLogits() {
   const auto count = static_cast<std::int64_t>(wanted.size());
   const ActivationRows& x = NormRows(weights_.output_norm(), state_.head_kinds(), count, wanted);
   const LinearWeights& head = weights_.head();
-  Multiply({.weights = &head,
-            .panels = Share(head.matrix.panels()),
-            .activations = &x,
-            .rows = count,
-            .out = state_.logits,
-            .out_stride = config_.vocabulary_rows});
+  ShareOut(head.matrix.panels(), 1, [&](WorkShare panels) {
+    Multiply({.weights = &head,
+              .panels = panels,
+              .activations = &x,
+              .rows = count,
+              .out = state_.logits,
+              .out_stride = config_.vocabulary_rows});
+  });
 }
 
 void CpuOperations::RotateQueries(WorkShare columns) {
@@ -237,7 +244,7 @@ void ScatterKey(const void* values, std::int64_t count, void* keys, std::int64_t
 void CpuOperations::StoreKeys(std::int32_t layer, WorkShare columns) {
   const KvGeometry& kv = state_.kv();
   float* rotated = scratch_.attention;
-  for (std::int64_t row = 0; row < rows() && columns.size() > 0; ++row) {
+  for (std::int64_t row = 0; row < rows(); ++row) {
     const auto index = static_cast<std::size_t>(row);
     const float* table = state_.RopeRow(state_.layout().positions()[index]);
     const KvSlot slot = state_.layout().slots()[index];
@@ -264,7 +271,7 @@ void CpuOperations::StoreKeys(std::int32_t layer, WorkShare columns) {
 void CpuOperations::StoreValues(std::int32_t layer, WorkShare columns) {
   const KvGeometry& kv = state_.kv();
   const std::int64_t key_columns = std::int64_t{config_.kv_heads} * config_.head_dim;
-  for (std::int64_t row = 0; row < rows() && columns.size() > 0; ++row) {
+  for (std::int64_t row = 0; row < rows(); ++row) {
     const KvSlot slot = state_.layout().slots()[static_cast<std::size_t>(row)];
     std::byte* block = state_.pool() + slot.block * kv.block_bytes();
     const float* value = state_.key_value.FloatRow(row) + key_columns;

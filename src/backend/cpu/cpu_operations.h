@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu_state.h"
 #include "backend/cpu/cpu_weights.h"
 #include "backend/cpu/thread_team.h"
+#include "backend/cpu/work_queue.h"
 #include "backend/cpu/work_share.h"
 #include "backend/operations.h"
 #include "kernels/cpu/attention.h"
@@ -51,10 +52,14 @@ class CpuOperations final : public Operations {
 
  private:
   std::int64_t rows() const { return state_.layout().rows(); }
-  WorkShare Share(std::int64_t count, std::int64_t unit = 1) const {
-    return WorkShare::Of(count, team_.size(), lane_, unit);
-  }
+  WorkShare Share(std::int64_t count) const { return WorkShare::Of(count, team_.size(), lane_); }
   void Barrier() { team_.Barrier(lane_); }
+
+  // body(WorkShare) over parts of [0, count) that are this lane's, or that another has not come to yet.
+  template <typename Body>
+  void ShareOut(std::int64_t count, std::int64_t unit, Body&& body) {
+    state_.queue().Run(lane_, phase_++, count, unit, body);
+  }
 
   // RMSNorm of rows of `hidden` in the wanted kinds: row i is hidden[selected[i]], or hidden[i] with no
   // selection. May meet the other lanes at a barrier (all or none do).
@@ -76,9 +81,13 @@ class CpuOperations final : public Operations {
     kernels::Epilogue epilogue = kernels::Epilogue::kStore;
   };
   void Multiply(const Product& product) const;
+  // hidden += activations * weights (+ bias)
+  void AddToResidual(const LinearWeights& weights, const ActivationRows& activations);
 
   // Columns of a matrix that a share of its panels makes.
   static WorkShare Columns(const LinearWeights& weights, WorkShare panels);
+  // The fused projections of a part of their panels, and what becomes of the columns.
+  void ProjectQkv(std::int32_t layer, const ActivationRows& x, WorkShare panels);
   void RotateQueries(WorkShare columns);
   void StoreKeys(std::int32_t layer, WorkShare columns);
   void StoreValues(std::int32_t layer, WorkShare columns);
@@ -99,6 +108,7 @@ class CpuOperations final : public Operations {
   LaneScratch& scratch_;
   const ModelConfig& config_;
   const std::int32_t group_;
+  std::uint64_t phase_ = 0;  // of the work queue; the same on every lane
 };
 
 }  // namespace skipjack

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/available_memory.h"
 #include "backend/cpu/cpu_operations.h"
 #include "backend/cpu/cpu_state.h"
 #include "backend/cpu/cpu_weights.h"
@@ -78,19 +79,44 @@ const char* Name(KvDType type) {
   }
 }
 
-// A forced level must be there; otherwise the best level whose kernels pass their self-test.
-Result<kernels::IsaLevel> ResolveIsa(Isa wanted) {
+struct IsaChoice {
+  kernels::IsaLevel level = kernels::IsaLevel::kGeneric;
+  std::string rejected;  // better levels that failed their self-test, for the description
+};
+
+bool IsThere(kernels::IsaLevel level) {
+  return kernels::Select(level) != nullptr && kernels::SelectFloatKernels(level) != nullptr;
+}
+
+// A forced level must be there and pass its self-test; otherwise the best level that passes.
+Result<IsaChoice> ResolveIsa(Isa wanted) {
   using kernels::IsaLevel;
-  if (wanted == Isa::kAuto) return kernels::BestIsaLevel();
-  const IsaLevel level = wanted == Isa::kGeneric ? IsaLevel::kGeneric
-                         : wanted == Isa::kAvx2  ? IsaLevel::kAvx2
-                                                 : IsaLevel::kAvx512;
-  if (kernels::Select(level) == nullptr || kernels::SelectFloatKernels(level) == nullptr) {
-    return Status::FailedPrecondition(std::string("isa ") + kernels::IsaName(level) +
+  IsaChoice choice;
+  if (wanted == Isa::kAuto) {
+    for (const IsaLevel level : {IsaLevel::kAvx512, IsaLevel::kAvx2}) {
+      if (!IsThere(level)) continue;
+      const std::string failed = kernels::FloatSelfTest(level);
+      choice.level = level;
+      if (failed.empty()) return choice;
+      choice.rejected +=
+          std::string(" (not ") + kernels::IsaName(level) + ": self-test failed: " + failed + ")";
+    }
+    choice.level = IsaLevel::kGeneric;
+    return choice;
+  }
+  choice.level = wanted == Isa::kGeneric ? IsaLevel::kGeneric
+                 : wanted == Isa::kAvx2  ? IsaLevel::kAvx2
+                                         : IsaLevel::kAvx512;
+  const std::string name = kernels::IsaName(choice.level);
+  if (!IsThere(choice.level)) {
+    return Status::FailedPrecondition("isa " + name +
                                       " is not available on this machine; the best it has is " +
                                       kernels::IsaName(kernels::BestIsaLevel()));
   }
-  return level;
+  if (const std::string failed = kernels::FloatSelfTest(choice.level); !failed.empty()) {
+    return Status::FailedPrecondition("isa " + name + " failed its self-test on this machine: " + failed);
+  }
+  return choice;
 }
 
 Status CheckRange(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
@@ -126,6 +152,13 @@ Status CheckOptions(const ModelConfig& config, const CpuRunnerOptions& options) 
     return Status::Unimplemented("head_dim of the model must be even, got " +
                                  std::to_string(config.head_dim));
   }
+  std::int64_t pool_bytes = 0;
+  if (__builtin_mul_overflow(GeometryOf(config, options).block_bytes(), std::int64_t{limits.kv_blocks},
+                             &pool_bytes)) {
+    return Status::InvalidArgument("kv blocks: " + std::to_string(limits.kv_blocks) + " blocks of " +
+                                   std::to_string(GeometryOf(config, options).block_bytes()) +
+                                   " bytes are more than can be addressed");
+  }
   return {};
 }
 
@@ -144,7 +177,7 @@ LayerKinds KindsOf(const LayerWeights& layer, const kernels::KernelTable& table)
 class CpuRunner final : public ModelRunner {
  public:
   static Result<std::unique_ptr<ModelRunner>> Create(const ModelSource& model,
-                                                     const CpuRunnerOptions& options, kernels::IsaLevel isa,
+                                                     const CpuRunnerOptions& options, const IsaChoice& isa,
                                                      const LoadProgress& progress);
 
   Result<StepLogits> Forward(const StepBatch& batch) override;
@@ -181,12 +214,12 @@ Status CpuRunner::CheckMemory() const {
 }
 
 Result<std::unique_ptr<ModelRunner>> CpuRunner::Create(const ModelSource& model,
-                                                       const CpuRunnerOptions& options, kernels::IsaLevel isa,
+                                                       const CpuRunnerOptions& options, const IsaChoice& isa,
                                                        const LoadProgress& progress) {
   const ModelConfig& config = model.config();
   const ComputeType compute = ResolveCompute(options.compute, model.tensors());
-  const kernels::KernelTable& table = *kernels::Select(isa);
-  const kernels::FloatKernels& floats = *kernels::SelectFloatKernels(isa);
+  const kernels::KernelTable& table = *kernels::Select(isa.level);
+  const kernels::FloatKernels& floats = *kernels::SelectFloatKernels(isa.level);
   Result<std::unique_ptr<CpuWeights>> weights = CpuWeights::Plan(model, PrecisionOf(compute), table);
   if (!weights.ok()) return weights.status();
 
@@ -220,8 +253,9 @@ Result<std::unique_ptr<ModelRunner>> CpuRunner::Create(const ModelSource& model,
   engine.kv_dtype = ResolveKvDType(options);
   runner->lanes_.reserve(static_cast<std::size_t>(team.threads));
   for (int lane = 0; lane < team.threads; ++lane) runner->lanes_.emplace_back(engine, lane);
-  runner->description_ = std::string("cpu ") + kernels::IsaName(isa) + " " + Name(compute) +
-                         " kv=" + Name(engine.kv_dtype) + " threads=" + std::to_string(team.threads);
+  runner->description_ = std::string("cpu ") + kernels::IsaName(isa.level) + " " + Name(compute) +
+                         " kv=" + Name(engine.kv_dtype) + " threads=" + std::to_string(team.threads) +
+                         isa.rejected;
   return std::unique_ptr<ModelRunner>(std::move(runner));
 }
 
@@ -249,7 +283,7 @@ Result<std::unique_ptr<ModelRunner>> CreateCpuRunner(std::shared_ptr<const Model
                                                      const CpuRunnerOptions& options,
                                                      const LoadProgress& progress) {
   if (Status status = CheckOptions(model->config(), options); !status.ok()) return status;
-  const Result<kernels::IsaLevel> isa = ResolveIsa(options.isa);
+  const Result<IsaChoice> isa = ResolveIsa(options.isa);
   if (!isa.ok()) return isa.status();
   return CpuRunner::Create(*model, options, *isa, progress);
 }

@@ -30,7 +30,7 @@ class Placer {
   ActivationRows TakeRows(KindSet kinds, std::int64_t rows, std::int64_t columns) {
     ActivationRows taken;
     for (const ActivationKind kind :
-         {ActivationKind::kFloat32, ActivationKind::kInt8, ActivationKind::kInt16}) {
+         {ActivationKind::kFloat32, ActivationKind::kInt8, ActivationKind::kInt8Pairs}) {
       if (!Has(kinds, kind)) continue;
       const auto k = static_cast<std::size_t>(kind);
       taken.row_bytes[k] = kernels::ActivationRowBytes(kind, columns);
@@ -57,6 +57,7 @@ CpuState::CpuState(const ModelConfig& config, const CpuStateOptions& options, st
       kinds_(std::move(kinds)),
       layout_(LayoutLimits(config, options), options.kv),
       lanes_(static_cast<std::size_t>(options.lanes)),
+      queue_(options.lanes),
       next_item_(std::make_unique<PaddedCounter[]>(static_cast<std::size_t>(config.layers))),
       pieces_left_(std::make_unique<PaddedCounter[]>(static_cast<std::size_t>(layout_.max_splits()) *
                                                      static_cast<std::size_t>(config.kv_heads))) {

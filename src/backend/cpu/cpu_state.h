@@ -12,6 +12,7 @@
 #include "backend/cpu/kv_geometry.h"
 #include "backend/cpu/step_layout.h"
 #include "backend/cpu/thread_team.h"
+#include "backend/cpu/work_queue.h"
 #include "base/status.h"
 #include "kernels/cpu/quantize.h"
 #include "model/model_source.h"
@@ -29,7 +30,7 @@ constexpr bool Has(KindSet kinds, kernels::ActivationKind kind) {
 }
 
 inline constexpr std::array kQuantisedKinds = {kernels::ActivationKind::kInt8,
-                                               kernels::ActivationKind::kInt16};
+                                               kernels::ActivationKind::kInt8Pairs};
 
 // The same [rows, columns] activations in each of the kinds that some matrix wants.
 struct ActivationRows {
@@ -110,6 +111,9 @@ class CpuState {
     return rope_ + static_cast<std::int64_t>(position) * config_.head_dim;
   }
 
+  // Deals out the panels of every phase.
+  WorkQueue& queue() { return queue_; }
+
   // Call before each step, after layout().Build(), with no lane running.
   void ResetCounters();
   // Hands out the step's attention items of a layer.
@@ -139,6 +143,7 @@ class CpuState {
   HugeBuffer pool_;
   HugeBuffer activations_;
   std::vector<LaneScratch> lanes_;
+  WorkQueue queue_;
   std::unique_ptr<PaddedCounter[]> next_item_;
   std::unique_ptr<PaddedCounter[]> pieces_left_;
 };

@@ -3,9 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -13,22 +10,6 @@ namespace skipjack {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-std::int64_t ReadNumber(const std::string& path, std::int64_t otherwise) {
-  std::ifstream file(path);
-  std::int64_t value = 0;
-  return file >> value ? value : otherwise;
-}
-
-std::int64_t MemAvailable() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key; file >> key;) {
-    std::int64_t kilobytes = 0;
-    if (key == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::numeric_limits<std::int64_t>::max();
-}
 
 }  // namespace
 
@@ -69,19 +50,6 @@ Result<HugeBuffer> HugeBuffer::Allocate(std::int64_t bytes, const char* purpose)
             MADV_HUGEPAGE);  // advice: failure is no error
   }
   return buffer;
-}
-
-std::int64_t AvailableMemory() {
-  std::int64_t available = MemAvailable();
-  const std::string groups[][2] = {
-      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-      {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
-  for (const auto& [limit_path, usage_path] : groups) {
-    const std::int64_t limit = ReadNumber(limit_path, -1);  // "max" is no number
-    if (limit >= 0)
-      available = std::min(available, std::max<std::int64_t>(0, limit - ReadNumber(usage_path, 0)));
-  }
-  return available;
 }
 
 }  // namespace skipjack

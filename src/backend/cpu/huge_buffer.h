@@ -35,8 +35,4 @@ class HugeBuffer {
   std::size_t mapping_bytes_ = 0;
 };
 
-// Bytes that this process may still take: the kernel's estimate of available memory, or less when a cgroup
-// limits us.
-std::int64_t AvailableMemory();
-
 }  // namespace skipjack

@@ -41,8 +41,9 @@ StepLayout::StepLayout(const StepLayoutLimits& limits, const KvGeometry& geometr
   logits_rows_.reserve(static_cast<std::size_t>(limits.runner.max_logits_rows));
   const auto max_units = static_cast<std::size_t>(limits.runner.max_step_tokens / unit_tokens_) +
                          static_cast<std::size_t>(limits.runner.max_slices);
-  const std::size_t max_pieces = static_cast<std::size_t>(max_splits_) * static_cast<std::size_t>(chunks);
-  units_.reserve(max_units + max_pieces);
+  // Units above the target cost are fewer than max_splits_, and so are the pieces beyond one for each of
+  // them.
+  units_.reserve(max_units + 2 * static_cast<std::size_t>(max_splits_));
   splits_.reserve(static_cast<std::size_t>(max_splits_));
 }
 
@@ -99,7 +100,10 @@ Status StepLayout::CheckBatch(const StepBatch& batch) const {
     offset += slice.token_count;
     logits_rows += slice.logits_rows;
   }
-  if (offset != tokens) return TooMany("tokens", tokens, offset);
+  if (offset != tokens) {
+    return Status::InvalidArgument("step has " + std::to_string(tokens) + " tokens, its slices name " +
+                                   std::to_string(offset));
+  }
   if (logits_rows > limits.max_logits_rows)
     return TooMany("logits rows", logits_rows, limits.max_logits_rows);
   for (const TokenId token : batch.tokens) {

@@ -5,6 +5,9 @@
 #include <cstring>
 
 #include "kernels/cpu/quant_blocks.h"
+#if defined(SKIPJACK_HAVE_SIMDE)
+#include "tests/unit/kernels/kernels_avx512_simde.h"
+#endif
 
 namespace skipjack::kernels {
 
@@ -22,8 +25,18 @@ const std::vector<Level>& TestedLevels() {
   static const std::vector<Level> levels = [] {
     std::vector<Level> list;
     for (IsaLevel level : {IsaLevel::kGeneric, IsaLevel::kAvx2, IsaLevel::kAvx512}) {
-      if (const KernelTable* table = Select(level)) list.push_back({IsaName(level), table});
+      const KernelTable* table = Select(level);
+      if (table == nullptr) continue;
+      list.push_back({IsaName(level), table});
+      const KernelTable* with_pairs = SelectWithBFloat16Products(level);
+      if (with_pairs != table) list.push_back({std::string(IsaName(level)) + "_bf16", with_pairs});
     }
+#if defined(SKIPJACK_HAVE_SIMDE)
+    if (IsSupported(IsaLevel::kAvx2)) {
+      list.push_back({"avx512_simde", &kAvx512SimdeKernels});
+      list.push_back({"avx512_bf16_simde", &kAvx512BFloat16SimdeKernels});
+    }
+#endif
     return list;
   }();
   return levels;
@@ -194,14 +207,12 @@ double TestActivations::Value(std::int64_t row, std::int64_t column) const {
   switch (view_.kind) {
     case ActivationKind::kFloat32:
       return Original(row, column);
-    case ActivationKind::kInt8: {
-      const auto& b = reinterpret_cast<const ActivationBlock8*>(start)[block];
+    case ActivationKind::kBFloat16:
+      return BFloat16BitsToFloat(reinterpret_cast<const std::uint16_t*>(start)[column]);
+    case ActivationKind::kInt8:
+    case ActivationKind::kInt8Pairs: {
+      const auto& b = reinterpret_cast<const ActivationBlock*>(start)[block];
       return static_cast<double>(b.codes[i]) * static_cast<double>(b.scale);
-    }
-    case ActivationKind::kInt16: {
-      const auto& b = reinterpret_cast<const ActivationBlock16*>(start)[block];
-      constexpr int kPlace[4] = {0, 2, 1, 3};
-      return static_cast<double>(b.codes[(i & ~3) + kPlace[i & 3]]) * static_cast<double>(b.scale);
     }
   }
   return 0.0;
