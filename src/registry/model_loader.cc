@@ -123,7 +123,6 @@ Status AttachChatTemplate(const ModelEntry& entry, const GgufFile& file, ServedM
 Status AttachTokenizer(const ModelEntry& entry, const ModelSource& source, ServedModel* model) {
   Result<TokenizerSpec> spec = ReadTokenizerSpec(source.file(), entry.pre_tokenizer);
   if (!spec.ok()) return spec.status();
-  if (Status s = CheckVocabulary(spec->tokens.size(), source.config().vocabulary_rows); !s.ok()) return s;
   Result<std::shared_ptr<const Tokenizer>> tokenizer = Tokenizer::Create(*std::move(spec));
   if (!tokenizer.ok()) return tokenizer.status();
   model->tokenizer = *std::move(tokenizer);
@@ -170,6 +169,7 @@ EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
                        .kv_blocks = limits.kv_blocks,
                        .context_length = limits.context_length,
                        .prefix_cache = entry.kv.prefix_cache};
+  // ModelSource refuses more tokens than rows. Rows beyond the tokens are padding and must not be sampled.
   const auto vocabulary = static_cast<std::int32_t>(model.tokenizer->vocabulary_size());
   if (vocabulary < model.config.vocabulary_rows) options.max_sampled_id = vocabulary;
   return options;

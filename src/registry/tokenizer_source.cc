@@ -108,12 +108,4 @@ Result<std::optional<std::string>> ReadChatTemplate(const GgufFile& file) {
   return source.status();
 }
 
-Status CheckVocabulary(std::size_t vocabulary_size, std::int32_t embedding_rows) {
-  if (vocabulary_size <= static_cast<std::size_t>(embedding_rows)) return {};
-  return Status::InvalidArgument(fmt::format(
-      "the tokenizer has {} tokens but the embedding matrix only {} rows: ids from {} on would have "
-      "no embedding",
-      vocabulary_size, embedding_rows, embedding_rows));
-}
-
 }  // namespace skipjack

@@ -18,8 +18,4 @@ Result<TokenizerSpec> ReadTokenizerSpec(const GgufFile& file, const std::string&
 // tokenizer.chat_template, where there is one.
 Result<std::optional<std::string>> ReadChatTemplate(const GgufFile& file);
 
-// A token that has no embedding row would read beyond the matrix: refused, with both numbers. Rows beyond the
-// vocabulary are fine (padding); they must not be sampled.
-Status CheckVocabulary(std::size_t vocabulary_size, std::int32_t embedding_rows);
-
 }  // namespace skipjack

@@ -1,5 +1,7 @@
 #include "serve/completion_session.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -18,6 +20,13 @@ std::int64_t UnixSeconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
+// Clients' and operators' doings are the front ends' to log; what went wrong here must not need their logs.
+void LogFault(const std::string& request_id, const std::string& model, const Status& status) {
+  const StatusCode code = status.code();
+  if (code != StatusCode::kInternal && code != StatusCode::kUnknown && code != StatusCode::kDataLoss) return;
+  spdlog::error("request {} on model '{}' failed: {}", request_id, model, status.ToString());
+}
+
 }  // namespace
 
 CompletionSession::CompletionSession(Identity identity, std::shared_ptr<CompletionListener> listener,
@@ -26,7 +35,8 @@ CompletionSession::CompletionSession(Identity identity, std::shared_ptr<Completi
       table_(table),
       timer_(timer),
       clock_(clock),
-      strand_(std::move(listener), [&table] { table.Delivered(); }) {}
+      strand_(std::move(listener), [&table] { table.Delivered(); }),
+      model_name_(identity_.model) {}
 
 void CompletionSession::WatchDeadline() {
   if (!identity_.deadline) return;
@@ -76,6 +86,7 @@ void CompletionSession::Submit(PreparedCompletion prepared) {
     if (phase_ != Phase::kPreparing) return;
     phase_ = Phase::kSubmitted;
     model_ = prepared.model;
+    model_name_ = model_->name;
     outstanding_ = 1;
     usage_.prompt_tokens = static_cast<std::int32_t>(prepared.prompt.size());
   }
@@ -129,7 +140,7 @@ bool CompletionSession::SubmitChoice(const PreparedCompletion& prepared, std::in
   sequences_.push_back(*sequence);
   if (status_.ok()) return true;
   // Failed in between, and whoever failed it did not know of this sequence yet.
-  const Status why = status_;
+  const Status why = for_sequences_;
   lock.unlock();
   model.engine->Cancel(*sequence, why);
   return false;
@@ -140,6 +151,7 @@ void CompletionSession::Fail(Status why, const Status& for_sequences,
   std::unique_lock lock(mutex_);
   if (phase_ != Phase::kSubmitted || !status_.ok()) return;
   status_ = std::move(why);
+  for_sequences_ = for_sequences;
   failed_ = true;
   retry_after_seconds_ = retry_after_seconds;
   const std::shared_ptr<ServedModel> model = model_;
@@ -182,6 +194,7 @@ Completed CompletionSession::End(std::unique_lock<std::mutex> lock) {
   Completed completed{
       .status = status_, .usage = usage_, .timings = timings_, .retry_after_seconds = retry_after_seconds_};
   std::shared_ptr<ServedModel> model = std::move(model_);
+  LogFault(identity_.request_id, model_name_, completed.status);
   lock.unlock();
 
   if (!prepared && deadline_timer_ != 0) timer_.Cancel(*identity_.deadline, deadline_timer_);
@@ -194,8 +207,9 @@ Completed CompletionSession::End(std::unique_lock<std::mutex> lock) {
 }
 
 LiveRequest CompletionSession::Describe() const {
+  std::lock_guard lock(mutex_);
   return {.request_id = identity_.request_id,
-          .model = identity_.model,
+          .model = model_name_,
           .tenant = identity_.tenant,
           .age = clock_.Now() - identity_.start,
           .prompt_tokens = prompt_tokens_,

@@ -33,7 +33,7 @@ class CompletionSession final : public CompletionCall,
   struct Identity {
     RequestTable::Key key = 0;
     std::string request_id;
-    std::string model;  // as asked for
+    std::string model;  // as asked for: may be empty
     std::string tenant;
     PriorityClass priority = PriorityClass::kInteractive;
     TimePoint start;
@@ -93,8 +93,10 @@ class CompletionSession final : public CompletionCall,
   mutable std::mutex mutex_;
   Phase phase_ = Phase::kPreparing;
   Status status_;
+  Status for_sequences_;  // once failed: what ends those that are still live
   std::optional<int> retry_after_seconds_;
   std::shared_ptr<ServedModel> model_;  // while submitted
+  std::string model_name_;              // the real one, from submission on
   std::vector<SequenceId> sequences_;
   std::int32_t outstanding_ = 0;  // sequences that have not finished, plus one during submission
   std::int32_t finished_ = 0;

@@ -194,10 +194,8 @@ class Service final : public InferenceService {
     const bool fits = pending_prompt_bytes_.fetch_add(bytes) + bytes <= options_.max_pending_prompt_bytes;
     // std::function copies what it holds.
     auto shared = std::make_shared<CompletionRequest>(std::move(request));
-    const bool queued = fits && workers_.TryPost([this, session, bytes, shared] {
-      Prepare(*session, *shared);
-      pending_prompt_bytes_ -= bytes;
-    });
+    const bool queued =
+        fits && workers_.TryPost([this, session, bytes, shared] { Prepare(*session, *shared, bytes); });
     if (queued) return;
     pending_prompt_bytes_ -= bytes;
     timer_.Post([this, session] {
@@ -205,10 +203,15 @@ class Service final : public InferenceService {
     });
   }
 
-  // On a worker.
-  void Prepare(CompletionSession& session, const CompletionRequest& request) {
-    if (!session.wanted()) return;
+  // On a worker. `pending_bytes`: what the request holds of the room for prompts that wait for a worker.
+  void Prepare(CompletionSession& session, const CompletionRequest& request, std::int64_t pending_bytes) {
+    if (!session.wanted()) {
+      pending_prompt_bytes_ -= pending_bytes;
+      return;
+    }
     Result<PreparedCompletion> prepared = Check(request);
+    // Before the outcome shows: whoever sees it may rely on the room.
+    pending_prompt_bytes_ -= pending_bytes;
     if (prepared.ok()) {
       session.Submit(*std::move(prepared));
     } else {

@@ -24,7 +24,8 @@ namespace skipjack {
 
 struct ChatPrompt {
   nlohmann::ordered_json variables;  // in the order sent: messages, tools, add_generation_prompt, ... as the
-                                     // chat template sees them
+                                     // chat template sees them. continue_final_message: true also cuts the
+                                     // rendered chat behind the last message's text.
 };
 
 using Prompt = std::variant<std::string, std::vector<TokenId>, ChatPrompt>;

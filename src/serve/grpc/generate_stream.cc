@@ -1,6 +1,7 @@
 #include "serve/grpc/generate_stream.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 
 #include "serve/grpc/request_conversion.h"
 #include "serve/grpc/rpc_support.h"
+#include "serve/request_validation.h"
 
 namespace skipjack {
 namespace {
@@ -26,7 +28,11 @@ std::optional<Duration> TimeLeft(const grpc::ServerContextBase& context) {
 
 GenerateStream::GenerateStream(InferenceService& service, OpenStreams& streams,
                                std::int64_t max_pending_bytes, grpc::CallbackServerContext* context)
-    : service_(service), streams_(streams), max_pending_bytes_(max_pending_bytes), context_(context) {}
+    : service_(service),
+      streams_(streams),
+      max_pending_bytes_(max_pending_bytes),
+      context_(context),
+      start_(std::chrono::steady_clock::now()) {}
 
 void GenerateStream::Run(const v1::GenerateRequest& message) {
   self_ = shared_from_this();
@@ -48,13 +54,13 @@ void GenerateStream::Run(const v1::GenerateRequest& message) {
 }
 
 Result<CompletionRequest> GenerateStream::Parse(const v1::GenerateRequest& message) {
-  std::string request_id = message.request_id();
-  if (request_id.empty()) request_id = RequestIdFrom(*context_);
-  if (request_id.empty()) request_id = MakeRequestId();
-  SendRequestId(request_id, context_);
+  request_id_ = message.request_id();
+  if (request_id_.empty()) request_id_ = RequestIdFrom(*context_);
+  if (request_id_.empty()) request_id_ = MakeRequestId();
+  SendRequestId(request_id_, context_);
   Result<CompletionRequest> request = ToCompletionRequest(message);
   if (!request.ok()) return request;
-  request->request_id = std::move(request_id);
+  request->request_id = request_id_;
   if (const std::optional<Duration> left = TimeLeft(*context_)) {
     request->timeout = std::min(request->timeout.value_or(*left), *left);
   }
@@ -160,15 +166,24 @@ void GenerateStream::OnWriteDone(bool ok) {
 }
 
 void GenerateStream::OnCancel() {
-  const bool late = context_->deadline() <= std::chrono::system_clock::now();
-  const bool first = Cancel(late ? Status::DeadlineExceeded("the call's deadline passed")
-                                 : Status::Cancelled("the client cancelled the call or went away"));
-  if (first) ++streams_.cancelled;
+  // A client that gives up at its deadline looks the same from here; it knows by itself why.
+  if (Cancel(Status::Cancelled("the client cancelled the call, ran out of time or went away")))
+    ++streams_.cancelled;
 }
 
 void GenerateStream::OnDone() {
+  LogEnd();
   streams_.Remove(this);
   self_.reset();  // may end this object
+}
+
+void GenerateStream::LogEnd() {
+  std::lock_guard lock(mutex_);
+  // A client's id may be anything; one that is unfit was refused.
+  const std::string id = CheckRequestId(request_id_).ok() ? request_id_ : "(unfit id)";
+  const auto code = end_ ? static_cast<StatusCode>(end_->error_code()) : StatusCode::kUnknown;
+  spdlog::info("grpc Generate {} {:.1f} ms {}", StatusCodeName(code),
+               ToSeconds(std::chrono::steady_clock::now() - start_) * 1e3, id);
 }
 
 }  // namespace skipjack

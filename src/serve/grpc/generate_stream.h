@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "serve/grpc/open_streams.h"
 #include "serve/grpc/response_conversion.h"
@@ -43,6 +44,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<v1::GenerateRespons
   Result<CompletionRequest> Parse(const v1::GenerateRequest& message);
   // Writes what is pending, and ends the call after the last of it, unless a write is under way.
   void Flush(std::unique_lock<std::mutex> lock);
+  void LogEnd();
   // The client does not read: gives up on it.
   void Cut(std::unique_lock<std::mutex> lock);
 
@@ -50,6 +52,8 @@ class GenerateStream final : public grpc::ServerWriteReactor<v1::GenerateRespons
   OpenStreams& streams_;
   const std::int64_t max_pending_bytes_;
   grpc::CallbackServerContext* const context_;
+  const TimePoint start_;
+  std::string request_id_;                // constant after Run() began
   ResponseOptions options_;               // constant after Run() began
   std::shared_ptr<GenerateStream> self_;  // gRPC's reference
   v1::GenerateResponse in_flight_;        // gRPC's while writing_

@@ -112,7 +112,7 @@ void HealthRpc::Shutdown() {
     watchers = watchers_;
   }
   for (const std::shared_ptr<Watcher>& watcher : watchers) {
-    watcher->Update(HealthCheckResponse::NOT_SERVING);
+    if (services_.contains(watcher->service())) watcher->Update(HealthCheckResponse::NOT_SERVING);
     watcher->End({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"});
   }
 }

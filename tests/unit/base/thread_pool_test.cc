@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <future>
 #include <memory>
 #include <vector>
+
+#include "tests/support/event.h"
 
 namespace skipjack {
 namespace {
@@ -24,59 +25,59 @@ TEST(ThreadPoolTest, RunsInOrderOnOneThread) {
 }
 
 TEST(ThreadPoolTest, RefusesBeyondItsBoundAndRecovers) {
-  std::promise<void> started;
-  std::promise<void> gate;
+  testing::Event started;
+  testing::Event gate;
   std::atomic<int> ran{0};
   ThreadPool pool("test", 1, 2);
   ASSERT_TRUE(pool.TryPost([&] {
-    started.set_value();
-    gate.get_future().wait();
+    started.Set();
+    gate.Wait();
   }));
-  started.get_future().wait();  // taken: it does not count any more
+  started.Wait();  // taken: it does not count any more
   EXPECT_TRUE(pool.TryPost([&] { ++ran; }));
   EXPECT_TRUE(pool.TryPost([&] { ++ran; }));
   EXPECT_FALSE(pool.TryPost([&] { ++ran; }));
-  gate.set_value();
-  std::promise<void> last;
-  while (!pool.TryPost([&] { last.set_value(); })) {
+  gate.Set();
+  testing::Event last;
+  while (!pool.TryPost([&] { last.Set(); })) {
   }
-  last.get_future().wait();
+  last.Wait();
   EXPECT_EQ(ran, 2);
 }
 
 TEST(ThreadPoolTest, ThreadsRunAtTheSameTime) {
   // Each waits for the other: only two threads get through.
   ThreadPool pool("test", 2, 2);
-  std::promise<void> first, second, done_first, done_second;
+  testing::Event first, second, done_first, done_second;
   ASSERT_TRUE(pool.TryPost([&] {
-    first.set_value();
-    second.get_future().wait();
-    done_first.set_value();
+    first.Set();
+    second.Wait();
+    done_first.Set();
   }));
   ASSERT_TRUE(pool.TryPost([&] {
-    second.set_value();
-    first.get_future().wait();
-    done_second.set_value();
+    second.Set();
+    first.Wait();
+    done_second.Set();
   }));
-  done_first.get_future().wait();
-  done_second.get_future().wait();
+  done_first.Wait();
+  done_second.Wait();
 }
 
 TEST(ThreadPoolTest, DropsWhatWorkOwnsOnceItRan) {
   ThreadPool pool("test", 1, 4);
   auto owned = std::make_shared<int>(1);
   ASSERT_TRUE(pool.TryPost([owned] {}));
-  std::promise<void> later;
-  ASSERT_TRUE(pool.TryPost([&] { later.set_value(); }));
-  later.get_future().wait();
+  testing::Event later;
+  ASSERT_TRUE(pool.TryPost([&] { later.Set(); }));
+  later.Wait();
   EXPECT_EQ(owned.use_count(), 1);
 }
 
 TEST(ThreadPoolTest, TakesAtLeastOneThread) {
-  std::promise<void> ran;
+  testing::Event ran;
   ThreadPool pool("test", 0, 1);
-  ASSERT_TRUE(pool.TryPost([&] { ran.set_value(); }));
-  ran.get_future().wait();
+  ASSERT_TRUE(pool.TryPost([&] { ran.Set(); }));
+  ran.Wait();
 }
 
 }  // namespace

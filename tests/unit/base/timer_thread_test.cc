@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <future>
 #include <memory>
 #include <vector>
+
+#include "tests/support/event.h"
 
 namespace skipjack {
 namespace {
@@ -14,24 +15,24 @@ using std::chrono::seconds;
 
 // Returns when everything that was due before has run.
 void Settle(TimerThread& timer) {
-  std::promise<void> ran;
-  timer.Post([&] { ran.set_value(); });
-  ran.get_future().wait();
+  testing::Event ran;
+  timer.Post([&] { ran.Set(); });
+  ran.Wait();
 }
 
 TEST(TimerThreadTest, PostsRunInOrderBeforeTimers) {
   std::vector<int> order;
   ManualClock clock;
   TimerThread timer(clock);
-  std::promise<void> gate;
-  timer.Post([&] { gate.get_future().wait(); });
+  testing::Event gate;
+  timer.Post([&] { gate.Wait(); });
   timer.At(clock.Now(), [&] { order.push_back(3); });
   timer.Post([&] { order.push_back(1); });
   timer.Post([&] { order.push_back(2); });
-  gate.set_value();
-  std::promise<void> last;
-  timer.At(clock.Now(), [&] { last.set_value(); });
-  last.get_future().wait();
+  gate.Set();
+  testing::Event last;
+  timer.At(clock.Now(), [&] { last.Set(); });
+  last.Wait();
   EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
 }
 
@@ -39,12 +40,12 @@ TEST(TimerThreadTest, RunsWhenTheClockReachesTheTime) {
   ManualClock clock;
   TimerThread timer(clock);
   bool early = false;
-  std::promise<void> ran;
+  testing::Event ran;
   timer.At(clock.Now() + seconds(20), [&] { early = true; });
-  timer.At(clock.Now() + seconds(10), [&] { ran.set_value(); });
+  timer.At(clock.Now() + seconds(10), [&] { ran.Set(); });
   Settle(timer);
   clock.Advance(seconds(10));
-  ran.get_future().wait();
+  ran.Wait();
   Settle(timer);
   EXPECT_FALSE(early);
 }
@@ -53,16 +54,16 @@ TEST(TimerThreadTest, AnEarlierTimerOvertakes) {
   ManualClock clock;
   TimerThread timer(clock);
   std::vector<int> order;
-  std::promise<void> last;
+  testing::Event last;
   timer.At(clock.Now() + seconds(3), [&] {
     order.push_back(3);
-    last.set_value();
+    last.Set();
   });
   Settle(timer);  // the thread waits for the third second now
   timer.At(clock.Now() + seconds(1), [&] { order.push_back(1); });
   timer.At(clock.Now() + seconds(2), [&] { order.push_back(2); });
   clock.Advance(seconds(3));
-  last.get_future().wait();
+  last.Wait();
   EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
 }
 
@@ -97,10 +98,15 @@ TEST(TimerThreadTest, EndsWithTimersLeftButRunsWhatWasPosted) {
 TEST(TimerThreadTest, RunsOnTheSystemsClock) {
   const SystemClock clock;
   TimerThread timer(clock);
-  std::promise<TimePoint> ran;
+  TimePoint ran_at{};
+  testing::Event ran;
   const TimePoint when = clock.Now() + std::chrono::milliseconds(5);
-  timer.At(when, [&] { ran.set_value(clock.Now()); });
-  EXPECT_GE(ran.get_future().get(), when);
+  timer.At(when, [&] {
+    ran_at = clock.Now();
+    ran.Set();
+  });
+  ran.Wait();
+  EXPECT_GE(ran_at, when);
 }
 
 }  // namespace

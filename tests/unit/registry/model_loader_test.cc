@@ -1,0 +1,126 @@
+#include "registry/model_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace skipjack {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr char kModel[] = SKIPJACK_FIXTURES "/gguf/llama.F32.gguf";
+
+ModelEntry Entry() {
+  ModelEntry entry;
+  entry.name = "tiny";
+  entry.path = kModel;
+  entry.compute = "f32";
+  entry.isa = "generic";
+  entry.threads = 1;
+  entry.scheduler.max_sequences = 4;
+  entry.scheduler.max_batch_tokens = 64;
+  return entry;
+}
+
+Status LoadStatus(const ModelEntry& entry) {
+  return LoadServedModel(entry, nullptr, 100, [](const std::string&, double) {}).status();
+}
+
+class CountingObserver final : public EngineObserver {
+ public:
+  std::atomic<int> calls{0};
+  void OnStep(double, std::int32_t, std::int32_t) override { ++calls; }
+  void OnToken(double) override { ++calls; }
+  void OnFirstToken(double, double) override { ++calls; }
+  void OnFinish(const FinishEvent&, double) override { ++calls; }
+};
+
+TEST(ModelLoaderTest, LoadsAndWarmsAModel) {
+  const auto observer = std::make_shared<CountingObserver>();
+  std::vector<std::string> phases;
+  auto loaded = LoadServedModel(Entry(), observer, 100, [&](const std::string& phase, double fraction) {
+    EXPECT_GE(fraction, 0.0);
+    EXPECT_LE(fraction, 1.0);
+    if (phases.empty() || phases.back() != phase) phases.push_back(phase);
+  });
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  const ServedModel& model = **loaded;
+  EXPECT_EQ(model.name, "tiny");
+  EXPECT_EQ(model.config.architecture, "llama");
+  EXPECT_EQ(model.context_length, model.config.context_length);
+  EXPECT_THAT(model.description, HasSubstr("llama"));
+  EXPECT_THAT(model.description, HasSubstr("f32"));
+  EXPECT_FALSE(model.end_tokens.empty());
+  EXPECT_GT(model.created_unix_seconds, 1'600'000'000);
+  EXPECT_THAT(phases, Contains("reading the file"));
+  EXPECT_THAT(phases, Contains("warming up"));
+  // The warm-up really generated, was not observed, and left nothing behind.
+  EXPECT_EQ(model.engine->Stats().generated_tokens, 2u);
+  EXPECT_EQ(observer->calls, 0);
+  EXPECT_EQ(model.engine->Live(), 0);
+  EXPECT_TRUE(WarmUp(model).ok());
+  EXPECT_GT(observer->calls, 0);
+}
+
+TEST(ModelLoaderTest, RefusesWhatThisBuildLacks) {
+  ModelEntry entry = Entry();
+  entry.backend = "cuda";
+  EXPECT_EQ(LoadStatus(entry).code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("no CUDA"));
+  entry = Entry();
+  entry.kv.host_memory = 1 << 20;
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("kv.host_memory"));
+}
+
+TEST(ModelLoaderTest, NamesUnknownWords) {
+  ModelEntry entry = Entry();
+  entry.backend = "tpu";
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("unknown backend 'tpu'"));
+  entry = Entry();
+  entry.compute = "int3";
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("unknown type 'int3'"));
+  entry = Entry();
+  entry.isa = "neon";
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("'neon'"));
+  entry = Entry();
+  entry.kv.dtype = "q4";
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("'q4'"));
+  entry = Entry();
+  entry.scheduler.policy = "lottery";
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("lottery"));
+}
+
+TEST(ModelLoaderTest, AContextBeyondTheModelsIsRefused) {
+  ModelEntry entry = Entry();
+  entry.context_length = 1 << 20;
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("context_length is 1048576"));
+}
+
+TEST(ModelLoaderTest, AConfiguredTemplateReplacesTheModels) {
+  const std::string path = ::testing::TempDir() + "/model_loader_test.jinja";
+  std::ofstream(path) << "{{ messages[0].content }}";
+  ModelEntry entry = Entry();
+  entry.chat_template = path;
+  const auto loaded = LoadServedModel(entry, nullptr, 100, [](const std::string&, double) {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  ASSERT_TRUE((*loaded)->chat_template);
+  std::ofstream(path) << "{% broken";
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr(path));
+  entry.chat_template = "/nonexistent.jinja";
+  EXPECT_EQ(LoadStatus(entry).code(), StatusCode::kNotFound);
+}
+
+TEST(ModelLoaderTest, AnUnknownPreTokenizerIsRefused) {
+  ModelEntry entry = Entry();
+  entry.pre_tokenizer = "no-such-rule";
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("no-such-rule"));
+}
+
+}  // namespace
+}  // namespace skipjack

@@ -1,0 +1,315 @@
+// The service as a whole: limits, prompts, models, drain.
+#include "serve/inference_service.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/unit/serve/service_fixture.h"
+#include "text/chat_template.h"
+
+namespace skipjack {
+namespace {
+
+using testing::ByteTokenizer;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::kContext;
+using testing::ManualEngine;
+using ::testing::StartsWith;
+
+class InferenceServiceTest : public testing::ServiceTest {
+ protected:
+  void UseTemplate(const std::string& source) {
+    auto parsed = ChatTemplate::Parse(source);
+    ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+    model_->chat_template = *parsed;
+  }
+
+  static CompletionRequest Chat(const std::string& variables) {
+    CompletionRequest request;
+    request.prompt = ChatPrompt{nlohmann::ordered_json::parse(variables)};
+    return request;
+  }
+
+  std::vector<TokenId> PromptOf(CompletionRequest request) {
+    const auto listener = Start(std::move(request));
+    const SequenceId id = engine_->WaitForSequences(1)[0];
+    engine_->Finish(id, FinishReason::kLength);
+    EXPECT_TRUE(listener->WaitUntilCompleted().status.ok());
+    return listener->accepted()->prompt_tokens;
+  }
+
+  static std::vector<TokenId> Bytes(std::string_view text) {
+    std::vector<TokenId> ids;
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  }
+};
+
+constexpr char kFrames[] =
+    "{% for m in messages %}<bos>{{ m.role }}:{{ m.content }}{% endfor %}{% if add_generation_prompt %}!{% "
+    "endif %}";
+
+TEST_F(InferenceServiceTest, FieldsAreCheckedBeforeAnythingReachesTheEngine) {
+  CompletionRequest request = Text("x");
+  request.temperature = -1;
+  EXPECT_THAT(Refused(std::move(request)).message(), HasSubstr("temperature"));
+  request = Text("x");
+  request.tenant = "two words";
+  EXPECT_THAT(Refused(std::move(request)).message(), HasSubstr("tenant"));
+  request = Text("x");
+  request.prompt = std::vector<TokenId>{1, ByteTokenizer::kVocabulary};
+  EXPECT_THAT(Refused(std::move(request)).message(), HasSubstr("got 259"));
+  request = Text("x");
+  request.max_tokens = kContext;
+  EXPECT_THAT(Refused(std::move(request)).message(), HasSubstr("max_tokens is 100"));
+  EXPECT_THAT(Refused(Text(std::string(200, 'x'))).message(), HasSubstr("the prompt has 201 tokens"));
+  EXPECT_EQ(engine_->Live(), 0);
+}
+
+TEST_F(InferenceServiceTest, AThousandRefusalsLeaveNothingBehind) {
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(Refused(Text(std::string(200, 'x'))).code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(service().LiveRequests(), 0);
+  EXPECT_THAT(PromptOf(Text("x")), ElementsAre(ByteTokenizer::kBos, 'x'));
+}
+
+TEST_F(InferenceServiceTest, IdsAreTakenAsTheyAre) {
+  CompletionRequest request;
+  request.prompt = std::vector<TokenId>{ByteTokenizer::kEos, 0, 255};
+  EXPECT_THAT(PromptOf(std::move(request)), ElementsAre(ByteTokenizer::kEos, 0, 255));
+  request.prompt = std::vector<TokenId>{};
+  EXPECT_THAT(Refused(std::move(request)).message(), HasSubstr("empty"));
+}
+
+TEST_F(InferenceServiceTest, AnEmptyTextIsTheStartTokenWhereTheModelHasOne) {
+  EXPECT_THAT(PromptOf(Text("")), ElementsAre(ByteTokenizer::kBos));
+  CompletionRequest request = Text("");
+  request.add_special_tokens = false;
+  EXPECT_THAT(Refused(std::move(request)).message(), HasSubstr("empty"));
+}
+
+TEST_F(InferenceServiceTest, UserTextNeverTurnsIntoControlTokens) {
+  EXPECT_EQ(PromptOf(Text("<eos>")).size(), 6u);
+  UseTemplate(kFrames);
+  const std::vector<TokenId> chat = PromptOf(Chat(R"({"messages": [{"role": "u", "content": "<eos>"}]})"));
+  EXPECT_EQ(chat.front(), ByteTokenizer::kBos);  // the template's own
+  EXPECT_EQ(chat.size(), 1u + 2u + 5u);
+}
+
+TEST_F(InferenceServiceTest, AChatIsRenderedAndMayUseTheRestOfTheContext) {
+  UseTemplate(kFrames);
+  const auto listener =
+      Start(Chat(R"({"messages": [{"role": "u", "content": "hi"}], "add_generation_prompt": true})"));
+  const SequenceRequest submitted = engine_->RequestOf(engine_->WaitForSequences(1)[0]);
+  std::vector<TokenId> expected = Bytes("u:hi!");
+  expected.insert(expected.begin(), ByteTokenizer::kBos);
+  EXPECT_EQ(submitted.prompt, expected);
+  EXPECT_EQ(submitted.sampling.max_tokens, kContext - 6);
+}
+
+TEST_F(InferenceServiceTest, TextPartsOfAMessageAreJoined) {
+  UseTemplate("{% for m in messages %}{{ m.content }}{% endfor %}");
+  CompletionRequest request = Chat(
+      R"({"messages": [{"role": "u", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
+  request.add_special_tokens = false;
+  EXPECT_EQ(PromptOf(std::move(request)), Bytes("ab"));
+  EXPECT_THAT(Refused(Chat(R"({"messages": [{"role": "u", "content": [{"type": "image_url"}]}]})")).message(),
+              HasSubstr("messages[0].content[0].type must be \"text\""));
+}
+
+TEST_F(InferenceServiceTest, ChatsThatAreNoneAreNamed) {
+  UseTemplate(kFrames);
+  EXPECT_THAT(Refused(Chat("{}")).message(), HasSubstr("messages must be a list"));
+  EXPECT_THAT(Refused(Chat(R"({"messages": []})")).message(), HasSubstr("at least one"));
+  EXPECT_THAT(Refused(Chat(R"({"messages": [3]})")).message(), HasSubstr("messages[0]"));
+  EXPECT_THAT(Refused(Chat(R"({"messages": [{"role": 3}]})")).message(), HasSubstr("messages[0]"));
+  EXPECT_THAT(Refused(Chat(R"({"messages": [{"role": "u", "content": 3}]})")).message(),
+              HasSubstr("messages[0].content"));
+  std::string deep = "0";
+  for (int i = 0; i < 100; ++i) deep = "[" + deep + "]";
+  EXPECT_THAT(
+      Refused(Chat(R"({"messages": [{"role": "u", "content": "x", "more": )" + deep + "}]}")).message(),
+      HasSubstr("64 levels"));
+}
+
+TEST_F(InferenceServiceTest, WhatTheTemplateObjectsToIsTheClientsError) {
+  UseTemplate("{{ raise_exception('roles must alternate') }}");
+  const Status status = Refused(Chat(R"({"messages": [{"role": "u", "content": "x"}]})"));
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("roles must alternate"));
+  UseTemplate("{% for i in range(10000000) %}x{% endfor %}");
+  EXPECT_EQ(Refused(Chat(R"({"messages": [{"role": "u", "content": "x"}]})")).code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(InferenceServiceTest, AModelWithoutATemplateSaysSo) {
+  const char* chat = R"({"messages": [{"role": "u", "content": "x"}]})";
+  EXPECT_THAT(Refused(Chat(chat)).message(), HasSubstr("has no chat template"));
+  model_->chat_template_error = Status::InvalidArgument("line 3: unknown tag");
+  EXPECT_THAT(Refused(Chat(chat)).message(), HasSubstr("line 3: unknown tag"));
+}
+
+TEST_F(InferenceServiceTest, OneRequestTooManyIsToldWhenToComeBack) {
+  std::vector<std::shared_ptr<testing::RecordingListener>> listeners;
+  for (int i = 0; i < 4; ++i) listeners.push_back(Start(Text("x")));
+  const std::vector<SequenceId> ids = engine_->WaitForSequences(4);
+  const auto refused = Start(Text("x"));
+  const Completed completed = refused->WaitUntilCompleted();
+  EXPECT_EQ(completed.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(completed.status.message(), HasSubstr("4 requests are live"));
+  EXPECT_GE(completed.retry_after_seconds.value_or(0), 1);
+  engine_->Finish(ids[0], FinishReason::kLength);
+  listeners[0]->WaitUntilCompleted();
+  Start(Text("y"));
+  EXPECT_EQ(engine_->WaitForSequences(4).size(), 4u);
+}
+
+TEST_F(InferenceServiceTest, TextThatWaitsForTokenisingIsBounded) {
+  options_.max_pending_prompt_bytes = 10;
+  const auto gate = BlockWorker();
+  const auto small = Start(Text("12345678"));
+  EXPECT_THAT(Refused(Text("123")).message(), HasSubstr("waits for tokenising"));
+  gate->Set();
+  engine_->WaitForSequences(1);
+  Start(Text("123"));
+  engine_->WaitForSequences(2);
+}
+
+TEST_F(InferenceServiceTest, DrainingRefusesNewRequestsAndLetsOthersFinish) {
+  const auto running = Start(Text("x"));
+  const SequenceId id = engine_->WaitForSequences(1)[0];
+  EXPECT_TRUE(service().Ready().ok());
+  service().BeginDrain();
+  EXPECT_TRUE(service().draining());
+  EXPECT_EQ(service().Ready().code(), StatusCode::kUnavailable);
+  const auto refused = Start(Text("y"));
+  EXPECT_EQ(refused->WaitUntilCompleted().status.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(refused->WaitUntilCompleted().retry_after_seconds);
+  engine_->Generate(id, "still here");
+  engine_->Finish(id, FinishReason::kLength);
+  EXPECT_TRUE(running->WaitUntilCompleted().status.ok());
+  EXPECT_EQ(running->choices().at(0).text, "still here");
+}
+
+TEST_F(InferenceServiceTest, RequestsAreCancelledByTheirId) {
+  CompletionRequest request = Text("x");
+  request.request_id = "same";
+  const auto first = Start(request);
+  const auto second = Start(request);
+  const auto other = Start(Text("x"));
+  engine_->WaitForSequences(3);
+  EXPECT_EQ(service().CancelById("nobody").code(), StatusCode::kNotFound);
+  EXPECT_TRUE(service().CancelById("same").ok());
+  EXPECT_EQ(first->WaitUntilCompleted().status.code(), StatusCode::kCancelled);
+  EXPECT_EQ(second->WaitUntilCompleted().status.code(), StatusCode::kCancelled);
+  EXPECT_FALSE(other->completed());
+  EXPECT_EQ(service().LiveRequests(), 1);
+  EXPECT_EQ(service().CancelById("same").code(), StatusCode::kNotFound);
+}
+
+TEST_F(InferenceServiceTest, LiveRequestsAreListedOldestFirst) {
+  CompletionRequest request = Text("abc");
+  request.request_id = "one";
+  request.tenant = "acme";
+  Start(request);
+  const SequenceId id = engine_->WaitForSequences(1)[0];
+  engine_->Generate(id, "wxyz");
+  clock_.Advance(std::chrono::seconds(7));
+  request.request_id = "two";
+  Start(request);
+  engine_->WaitForSequences(2);
+  const std::vector<LiveRequest> listed = service().ListRequests(10);
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0].request_id, "one");
+  EXPECT_EQ(listed[0].model, "bytes");
+  EXPECT_EQ(listed[0].tenant, "acme");
+  EXPECT_EQ(listed[0].prompt_tokens, 4);
+  EXPECT_EQ(listed[0].generated_tokens, 4);
+  EXPECT_EQ(listed[0].age, std::chrono::seconds(7));
+  EXPECT_EQ(listed[1].request_id, "two");
+  EXPECT_EQ(service().ListRequests(1).size(), 1u);
+}
+
+TEST_F(InferenceServiceTest, EndingTheServiceEndsItsRequests) {
+  const auto running = Start(Text("x"));
+  engine_->WaitForSequences(1);
+  service_.reset();
+  EXPECT_EQ(running->WaitUntilCompleted().status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(engine_->Live(), 0);
+}
+
+TEST_F(InferenceServiceTest, ModelsAreFoundListedAndMissed) {
+  CompletionRequest request = Text("x");
+  request.model = "other";
+  EXPECT_EQ(Refused(request).code(), StatusCode::kNotFound);
+  registry_.Declare("other");
+  const auto loading = Start(request);
+  EXPECT_EQ(loading->WaitUntilCompleted().status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(loading->WaitUntilCompleted().status.message(), HasSubstr("is loading: waiting"));
+  EXPECT_TRUE(loading->WaitUntilCompleted().retry_after_seconds);
+
+  const std::vector<ModelInfo> models = service().ListModels();
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[0].name, "bytes");
+  EXPECT_TRUE(models[0].ready);
+  EXPECT_EQ(models[0].context_length, kContext);
+  EXPECT_EQ(models[0].vocabulary, ByteTokenizer::kVocabulary);
+  EXPECT_EQ(models[0].created_unix_seconds, 1700000000);
+  EXPECT_FALSE(models[0].has_chat_template);
+  EXPECT_EQ(models[1].name, "other");
+  EXPECT_FALSE(models[1].ready);
+  EXPECT_FALSE(service().GetModel("other")->ready);
+  EXPECT_EQ(service().GetModel("none").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(service().Ready().code(), StatusCode::kUnavailable);
+
+  registry_.Add(testing::MakeModel("other", std::make_shared<ManualEngine>()));
+  EXPECT_TRUE(service().Ready().ok());
+  EXPECT_THAT(Refused(Text("x")).message(), HasSubstr("bytes, other"));  // which of the two?
+}
+
+TEST_F(InferenceServiceTest, ASickEngineIsNotReady) {
+  EXPECT_TRUE(service().Ready().ok());
+  engine_->health = Status::Unavailable("no step ended for 31 s");
+  EXPECT_THAT(service().Ready().message(), HasSubstr("no step ended"));
+}
+
+TEST_F(InferenceServiceTest, TokenizeGivesTheIdsThatGenerateUses) {
+  const Result<TokenizeResult> text = service().Tokenize("", Prompt("a\xC3\xA9"), true, false);
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(text->tokens, ElementsAre(ByteTokenizer::kBos, 'a', 0xC3, 0xA9));
+  EXPECT_THAT(text->pieces, ElementsAre("<bos>", "a", "\xC3", "\xA9"));
+  EXPECT_EQ(text->tokens, PromptOf(Text("a\xC3\xA9")));
+  EXPECT_THAT(service().Tokenize("", Prompt("<eos>"), false, true)->tokens, ElementsAre(ByteTokenizer::kEos));
+  EXPECT_EQ(service().Tokenize("", Prompt("<eos>"), false, false)->tokens.size(), 5u);
+  EXPECT_TRUE(service().Tokenize("", Prompt(""), false, false)->tokens.empty());
+  EXPECT_EQ(service().Tokenize("none", Prompt(""), false, false).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(service().Tokenize("", Prompt(std::vector<TokenId>{-1}), false, false).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(InferenceServiceTest, DetokenizeChecksEveryId) {
+  EXPECT_EQ(*service().Detokenize("", {'a', ByteTokenizer::kEos, 'b'}, true), "ab");
+  EXPECT_EQ(*service().Detokenize("", {'a', ByteTokenizer::kEos, 'b'}, false), "a<eos>b");
+  EXPECT_THAT(service().Detokenize("", {1, 259}, true).status().message(),
+              HasSubstr("tokens[1] must lie in [0, 258], got 259"));
+  EXPECT_THAT(service().Detokenize("", {1ll << 40}, true).status().message(), HasSubstr("1099511627776"));
+}
+
+TEST_F(InferenceServiceTest, RequestIdsAreMadeWhereThereAreNone) {
+  const auto a = Start(Text("x"));
+  const auto b = Start(Text("x"));
+  for (const SequenceId id : engine_->WaitForSequences(2)) engine_->Finish(id, FinishReason::kLength);
+  a->WaitUntilCompleted();
+  b->WaitUntilCompleted();
+  EXPECT_THAT(a->accepted()->request_id, StartsWith("req-"));
+  EXPECT_NE(a->accepted()->request_id, b->accepted()->request_id);
+  std::set<std::string> ids;
+  for (int i = 0; i < 1000; ++i) ids.insert(MakeRequestId());
+  EXPECT_EQ(ids.size(), 1000u);
+}
+
+}  // namespace
+}  // namespace skipjack
