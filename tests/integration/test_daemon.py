@@ -19,22 +19,24 @@ def serve(tmp_path, text):
 def test_drains_on_sigterm(start_daemon, stubs):
     pb, inference_grpc = stubs[0], stubs[1]
     daemon = start_daemon(make_config())
-    with grpc.insecure_channel(daemon.grpc) as channel:
+    # A window that does not grow: an answer of this size is under way until its client reads it.
+    with grpc.insecure_channel(daemon.grpc, options=[("grpc.http2.bdp_probe", 0)]) as channel:
         stub = inference_grpc.InferenceStub(channel)
         stream = stub.Generate(pb.GenerateRequest(text="x", sampling=pb.SamplingParams(
-            max_tokens=300, ignore_eos=True, temperature=0)))
+            top_logprobs=20, max_tokens=480, ignore_eos=True, temperature=0)))
         tokens = 0
         for message in stream:
             tokens += sum(delta.token_count for delta in message.deltas)
             if tokens > 0:
                 break
         daemon.terminate()
-        for message in stream:  # the running answer is finished, whole
-            tokens += sum(delta.token_count for delta in message.deltas)
-        assert tokens == 300
+        daemon.wait_for(lambda: "may finish" in daemon.log(), "the drain")
         with pytest.raises(grpc.RpcError) as error:
             list(stub.Generate(pb.GenerateRequest(text="x"), timeout=10))
         assert error.value.code() == grpc.StatusCode.UNAVAILABLE
+        for message in stream:  # the running answer is finished, whole
+            tokens += sum(delta.token_count for delta in message.deltas)
+        assert tokens == 480
     assert daemon.process.wait(60) == 0, daemon.log()
 
 
