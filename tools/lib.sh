@@ -13,12 +13,14 @@ as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# build_preset PRESET [TARGET...]: configure and build one CMake preset.
+# build_preset PRESET [TARGET...]: configure and build one CMake preset. Whoever builds without the packages of the
+# tests sets SKIPJACK_TESTS=OFF.
 build_preset() {
   local preset=$1
   shift
   say "configuring ($preset)"
-  (cd "$SKIPJACK_ROOT" && cmake --preset "$preset" -DSKIPJACK_CUDA="${SKIPJACK_CUDA:-AUTO}" >/dev/null)
+  (cd "$SKIPJACK_ROOT" && cmake --preset "$preset" -DSKIPJACK_CUDA="${SKIPJACK_CUDA:-AUTO}" \
+    -DSKIPJACK_BUILD_TESTS="${SKIPJACK_TESTS:-ON}" >/dev/null)
   say "building ($preset, $SKIPJACK_JOBS jobs; only what changed)"
   local targets=()
   [ $# -eq 0 ] || targets=(--target "$@")

@@ -12,26 +12,30 @@ prompt=${1:-The capital of France is}
 config="$SKIPJACK_ROOT/configs/quickstart.yaml"
 skipjack="$SKIPJACK_ROOT/build/release/bin/skipjack"
 
-"$SKIPJACK_ROOT/tools/install.sh" build run
+"$SKIPJACK_ROOT/tools/install.sh" build run model
 "$SKIPJACK_ROOT/tools/fetch_model.sh"
-build_preset release skipjack
+SKIPJACK_TESTS=OFF build_preset release skipjack
 
 say "starting: skipjack serve --config configs/quickstart.yaml"
 scratch=$(mktemp -d)
-"$skipjack" serve --config "$config" --ready-file "$scratch/ready" &
+# In a session of its own, so that Ctrl-C reaches this script only, which then asks the daemon to stop, once.
+setsid "$skipjack" serve --config "$config" --ready-file "$scratch/ready" &
 daemon=$!
+# stop CODE: ends the daemon; what went wrong first decides the exit status.
 stop() {
-  trap - EXIT INT TERM
+  trap - EXIT INT TERM HUP
   if kill -0 "$daemon" 2>/dev/null; then
     say "stopping (running answers may finish)"
     kill -TERM "$daemon" 2>/dev/null || true
   fi
-  local status=0
-  wait "$daemon" || status=$?
+  local code=$1 ended=0
+  wait "$daemon" || ended=$?
   rm -rf "$scratch"
-  exit "$status"
+  [ "$code" -ne 0 ] || code=$ended
+  exit "$code"
 }
-trap stop EXIT INT TERM
+trap 'stop $?' EXIT
+trap 'stop 0' INT TERM HUP
 
 while [ ! -s "$scratch/ready" ]; do
   kill -0 "$daemon" 2>/dev/null || die "the daemon ended before it was ready; its log above says why"

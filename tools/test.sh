@@ -25,7 +25,7 @@ run_clients() {
     SKIPJACK_BINARY="$SKIPJACK_ROOT/build/$preset/bin/skipjack" "$SKIPJACK_ROOT/.venv/bin/python" -m pytest)
 }
 
-"$SKIPJACK_ROOT/tools/install.sh" build run test
+"$SKIPJACK_ROOT/tools/install.sh" build run model test
 "$SKIPJACK_ROOT/tools/fetch_model.sh"
 "$SKIPJACK_ROOT/tools/python_env.sh"
 
