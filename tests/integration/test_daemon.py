@@ -157,7 +157,7 @@ def test_bench_reports_both_protocols(daemon, tmp_path):
     for flag, address in (("--grpc", daemon.grpc), ("--http", daemon.http)):
         report = tmp_path / "report.json"
         result = subprocess.run(
-            [BINARY, "bench", flag, address, "--model", "tiny", "--requests", "40", "--rate", "200", "--vocabulary", "500",
+            [BINARY, "bench", flag, address, "--model", "tiny", "--requests", "40", "--rate", "200",
              "--lengths", "uniform:4-40:2-12", "--warmup", "0", "--slo-ttft", "60", "--slo-tpot", "60", "--json", report],
             capture_output=True, text=True, timeout=120)
         assert result.returncode == 0, result.stderr

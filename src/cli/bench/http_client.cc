@@ -188,9 +188,19 @@ class HttpClient final : public LoadClient {
     pool_.idle.clear();
   }
 
-  // Of our own servers; of others the caller says it (--vocabulary).
+  // Of our own servers, which say it in /v1/models; of others the caller says it (--vocabulary).
   Result<std::int32_t> Vocabulary() override {
-    return Status::Unimplemented("the OpenAI API does not tell the vocabulary: give --vocabulary");
+    const nlohmann::json answer = nlohmann::json::parse(Get("/v1/models"), nullptr, false);
+    if (answer.is_object() && answer.contains("data") && answer["data"].is_array()) {
+      for (const nlohmann::json& model : answer["data"]) {
+        if (!model.is_object() ||
+            (!options_.model.empty() && model.value("id", nlohmann::json()) != options_.model))
+          continue;
+        if (const auto it = model.find("vocabulary"); it != model.end() && it->is_number_integer())
+          return it->get<std::int32_t>();
+      }
+    }
+    return Status::Unimplemented("the server does not tell its vocabulary: give --vocabulary");
   }
 
   void SetStart(BenchClock::time_point start) override { options_.start = start; }
@@ -211,6 +221,22 @@ class HttpClient final : public LoadClient {
   }
 
  private:
+  // The body of a plain GET, on the calling thread; empty when it fails.
+  std::string Get(const char* target) {
+    asio::io_context io;
+    tcp::socket socket(io);
+    Error error;
+    asio::connect(socket, pool_.endpoints, error);
+    if (error) return {};
+    http::request<http::empty_body> request(http::verb::get, target, 11);
+    request.set(http::field::host, pool_.host);
+    http::write(socket, request, error);
+    boost::beast::flat_buffer buffer;
+    http::response<http::string_body> response;
+    if (!error) http::read(socket, buffer, response, error);
+    return error ? std::string() : response.body();
+  }
+
   LoadClientOptions options_;
   Pool pool_;
   asio::executor_work_guard<asio::io_context::executor_type> guard_;

@@ -129,6 +129,22 @@ Result<LengthSampler> MakeLengthSampler(const std::string& name) {
   if (name == "sharegpt") {
     return LengthSampler([](Random& r) { return Lengths{LogNormal(r, 4.2, 1.3), LogNormal(r, 5.5, 0.75)}; });
   }
+  if (name == "lmsys") {
+    return LengthSampler([](Random& r) {
+      return Lengths{LogNormal(r, 3.97, 1.15), LogNormal(r, 5.08, 0.80)};
+    });
+  }
+  if (name == "mooncake") {
+    return LengthSampler([](Random& r) {
+      return Lengths{LogNormal(r, 8.737, 1.199), LogNormal(r, 5.336, 1.358)};
+    });
+  }
+  if (name == "agent") {
+    // Outputs as in Mooncake's tool-and-agent trace: a median of 69 tokens, 389 at the ninth decile.
+    return LengthSampler([](Random& r) {
+      return Lengths{LogNormal(r, std::log(800.0), 0.7), LogNormal(r, std::log(69.0), 1.35)};
+    });
+  }
   if (name == "heavy") {
     return LengthSampler([](Random& r) {
       return Lengths{LogNormal(r, 5.0, 1.1), LogNormal(r, std::log(150.0), 1.6)};
@@ -146,7 +162,7 @@ Result<LengthSampler> MakeLengthSampler(const std::string& name) {
   return Status::InvalidArgument(
       "lengths '" + name +
       "' are unknown; known: fixed:P:O, uniform:P1-P2:O1-O2, azure-conv, azure-code, "
-      "sharegpt, heavy, zipf, reasoning");
+      "sharegpt, lmsys, mooncake, heavy, zipf, reasoning, agent");
 }
 
 }  // namespace skipjack::cli

@@ -34,6 +34,28 @@ std::vector<std::string> CountErrors(const std::vector<RequestRecord>& records) 
   return out;
 }
 
+// Of one request that was answered.
+struct Figures {
+  double tokens = 0;
+  double first = 0;     // TTFT
+  double whole = 0;     // JCT
+  double mean_gap = 0;  // TPOT; 0 for a single token
+
+  explicit Figures(const RequestRecord& record)
+      // Some servers send no event for a token that completes no character, so their own count is the better
+      // one.
+      : tokens(std::max(static_cast<double>(record.token_times.size()), 1.0 * record.completion_tokens)),
+        first(record.token_times.front() - record.due),
+        whole(record.token_times.back() - record.due),
+        mean_gap(tokens > 1 ? (whole - first) / (tokens - 1) : 0) {}
+
+  bool Meets(const ReportOptions& slo) const {
+    return first <= slo.slo_ttft_seconds.value_or(INFINITY) &&
+           mean_gap <= slo.slo_tpot_seconds.value_or(INFINITY) &&
+           whole <= slo.slo_jct_seconds.value_or(INFINITY);
+  }
+};
+
 }  // namespace
 
 Distribution Summarize(std::vector<double> samples) {
@@ -75,31 +97,27 @@ Report MakeReport(const std::vector<RequestRecord>& records, const ReportOptions
       ++report.failed;
       continue;
     }
-    // Some servers send no event for a token that completes no character, so their own count is the better
-    // one.
-    const double tokens =
-        std::max(static_cast<double>(record.token_times.size()), 1.0 * record.completion_tokens);
-    const double first = record.token_times.front() - record.due;
-    const double whole = record.token_times.back() - record.due;
-    const double mean_gap = tokens > 1 ? (whole - first) / (tokens - 1) : 0;
-    jct.push_back(whole);
-    ttft.push_back(first);
-    normalized.push_back(whole / tokens);
-    if (tokens > 1) tpot.push_back(mean_gap);
+    const Figures figures(record);
+    jct.push_back(figures.whole);
+    ttft.push_back(figures.first);
+    normalized.push_back(figures.whole / figures.tokens);
+    if (figures.tokens > 1) tpot.push_back(figures.mean_gap);
     for (std::size_t t = 1; t < record.token_times.size(); ++t) {
       gap.push_back(record.token_times[t] - record.token_times[t - 1]);
     }
-    output_tokens += tokens;
+    output_tokens += figures.tokens;
     prompt_tokens += record.prompt_tokens;
-    good += first <= options.slo_ttft_seconds && mean_gap <= options.slo_tpot_seconds;
+    good += figures.Meets(options) ? 1 : 0;
   }
   if (report.requests == 0) return report;
   report.duration_seconds = std::max(end - begin, 1e-9);
   report.requests_per_second = static_cast<double>(report.requests - report.failed) / report.duration_seconds;
   report.output_tokens_per_second = output_tokens / report.duration_seconds;
   report.total_tokens_per_second = (output_tokens + prompt_tokens) / report.duration_seconds;
-  report.goodput_per_second = static_cast<double>(good) / report.duration_seconds;
-  report.goodput_fraction = static_cast<double>(good) / static_cast<double>(report.requests);
+  if (options.slo_ttft_seconds || options.slo_tpot_seconds || options.slo_jct_seconds) {
+    report.goodput_per_second = static_cast<double>(good) / report.duration_seconds;
+    report.goodput_fraction = static_cast<double>(good) / static_cast<double>(report.requests);
+  }
   report.jct = Summarize(std::move(jct));
   report.ttft = Summarize(std::move(ttft));
   report.tpot = Summarize(std::move(tpot));
@@ -122,23 +140,26 @@ std::string ReportTable(const Report& report) {
       "{} requests ({} failed) in {:.2f} s: {:.2f} requests/s, {:.1f} output tok/s, {:.1f} total tok/s\n",
       report.requests, report.failed, report.duration_seconds, report.requests_per_second,
       report.output_tokens_per_second, report.total_tokens_per_second);
-  if (report.goodput_fraction > 0) {
-    out += fmt::format("goodput under the SLO: {:.2f} requests/s ({:.1f} %)\n", report.goodput_per_second,
-                       report.goodput_fraction * 100);
+  if (report.goodput_fraction) {
+    out += fmt::format("goodput under the SLO: {:.2f} requests/s ({:.1f} %)\n", *report.goodput_per_second,
+                       *report.goodput_fraction * 100);
   }
   for (const std::string& error : report.errors) out += "error: " + error + "\n";
   return out;
 }
 
 nlohmann::ordered_json ReportJson(const Report& report) {
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+  };
   return {{"requests", report.requests},
           {"failed", report.failed},
           {"duration_s", report.duration_seconds},
           {"requests_per_s", report.requests_per_second},
           {"output_tokens_per_s", report.output_tokens_per_second},
           {"total_tokens_per_s", report.total_tokens_per_second},
-          {"goodput_per_s", report.goodput_per_second},
-          {"goodput_fraction", report.goodput_fraction},
+          {"goodput_per_s", optional(report.goodput_per_second)},
+          {"goodput_fraction", optional(report.goodput_fraction)},
           {"jct_s", Json(report.jct)},
           {"ttft_s", Json(report.ttft)},
           {"tpot_s", Json(report.tpot)},

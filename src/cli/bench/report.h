@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,13 @@ struct RequestRecord {
   std::vector<double> token_times;  // arrival of each token; tokens that came together share a time
   std::int32_t prompt_tokens = 0;
   std::int32_t completion_tokens = 0;  // as the server counts; 0: it did not say
-  std::string error;  // empty: it succeeded
+  std::string error;                   // empty: it succeeded
 };
 
 struct ReportOptions {
   double warmup_fraction = 0.1;  // of the requests, dropped at the front
-  double slo_ttft_seconds = 0;   // 0: no goodput
-  double slo_tpot_seconds = 0;
+  // Goodput counts the requests that meet every bound that is set.
+  std::optional<double> slo_ttft_seconds{}, slo_tpot_seconds{}, slo_jct_seconds{};
 };
 
 struct Distribution {
@@ -40,9 +41,10 @@ struct Report {
   // Job completion time, time to first token, mean gap of a request after its first token, every gap, and JCT
   // divided by output tokens.
   Distribution jct, ttft, tpot, gap, normalized;
-  Distribution dispatch_lag;                            // sent - due: how well the generator kept to its plan
-  double goodput_per_second = 0, goodput_fraction = 0;  // requests that met both SLOs
-  std::vector<std::string> errors;                      // distinct messages with counts, most frequent first
+  Distribution dispatch_lag;  // sent - due: how well the generator kept to its plan
+  // Requests that met the SLO; unset without one. Failed ones did not.
+  std::optional<double> goodput_per_second, goodput_fraction;
+  std::vector<std::string> errors;  // distinct messages with counts, most frequent first
 };
 
 Report MakeReport(const std::vector<RequestRecord>& records, const ReportOptions& options);

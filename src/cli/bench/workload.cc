@@ -12,6 +12,11 @@
 namespace skipjack::cli {
 namespace {
 
+// An upper bound of what agents' requests share with earlier ones (Mooncake's tool-and-agent trace, by
+// blocks).
+constexpr double kAgentReuse = 0.64;
+constexpr std::size_t kAgentMemory = 64;  // a prompt continues one of so many before it
+
 std::vector<TokenId> RandomPrompt(Random& random, std::int32_t tokens, std::int32_t vocabulary) {
   const std::int32_t low = vocabulary / 16;
   std::vector<TokenId> ids(static_cast<std::size_t>(tokens));
@@ -39,10 +44,48 @@ Result<std::function<double(Random&)>> MakeGaps(const WorkloadOptions& options) 
                                  "' are unknown; known: poisson, gamma, uniform");
 }
 
+Status CheckVocabulary(const WorkloadOptions& options) {
+  if (options.vocabulary >= 32) return {};
+  return Status::InvalidArgument(fmt::format(
+      "prompts are drawn from the vocabulary, which needs at least 32 ids, got {}: say --vocabulary",
+      options.vocabulary));
+}
+
+// Draws prompts of which a part continues an earlier one, so that they form trees of shared prefixes.
+class PromptTrees {
+ public:
+  std::vector<TokenId> Next(Random& random, std::int32_t tokens, std::int32_t vocabulary) {
+    std::vector<TokenId> prompt;
+    if (!recent_.empty()) {
+      const auto pick = static_cast<std::size_t>(Uniform(random) * static_cast<double>(recent_.size()));
+      const auto wanted = static_cast<std::size_t>(std::lround(kAgentReuse * tokens));
+      const std::vector<TokenId>* parent = &recent_[pick];
+      for (std::size_t i = 0; i < recent_.size() && parent->size() < wanted; ++i) {
+        const std::vector<TokenId>& other = recent_[(pick + i) % recent_.size()];
+        if (other.size() > parent->size()) parent = &other;
+      }
+      const std::size_t shared = std::min(wanted, parent->size());
+      prompt.assign(parent->begin(), parent->begin() + static_cast<std::ptrdiff_t>(shared));
+    }
+    const std::vector<TokenId> rest =
+        RandomPrompt(random, tokens - static_cast<std::int32_t>(prompt.size()), vocabulary);
+    prompt.insert(prompt.end(), rest.begin(), rest.end());
+    if (recent_.size() < kAgentMemory) {
+      recent_.push_back(prompt);
+    } else {
+      recent_[next_++ % kAgentMemory] = prompt;
+    }
+    return prompt;
+  }
+
+ private:
+  std::vector<std::vector<TokenId>> recent_;
+  std::size_t next_ = 0;
+};
+
 Result<std::vector<PlannedRequest>> Draw(const WorkloadOptions& options) {
   if (options.requests < 1) return Status::InvalidArgument("requests must be at least 1");
-  if (options.vocabulary < 32)
-    return Status::InvalidArgument("the vocabulary is too small to draw prompts from");
+  if (Status s = CheckVocabulary(options); !s.ok()) return s;
   Result<LengthSampler> lengths = MakeLengthSampler(options.lengths);
   if (!lengths.ok()) return lengths.status();
   Result<std::function<double(Random&)>> gaps = MakeGaps(options);
@@ -52,11 +95,14 @@ Result<std::vector<PlannedRequest>> Draw(const WorkloadOptions& options) {
   Random id_random(options.seed ^ 0x9e3779b97f4a7c15u);
   Random gap_random(options.seed ^ 0xc2b2ae3d27d4eb4fu);
   std::vector<PlannedRequest> requests(static_cast<std::size_t>(options.requests));
+  const bool trees = options.lengths == "agent";
+  PromptTrees prompts;
   double now = 0;
   for (PlannedRequest& request : requests) {
     const Lengths drawn = (*lengths)(length_random);
-    request.prompt =
-        RandomPrompt(id_random, std::min(drawn.prompt, options.max_prompt_tokens), options.vocabulary);
+    const std::int32_t tokens = std::min(drawn.prompt, options.max_prompt_tokens);
+    request.prompt = trees ? prompts.Next(id_random, tokens, options.vocabulary)
+                           : RandomPrompt(id_random, tokens, options.vocabulary);
     request.max_tokens = std::min(drawn.output, options.max_output_tokens);
     request.arrival_seconds = now;
     now += (*gaps)(gap_random);
@@ -93,6 +139,7 @@ Result<PlannedRequest> ParseTraceLine(const std::string& line, const WorkloadOpt
     return Status::InvalidArgument("either 'prompt' (a string) or 'prompt_tokens' (a number) is needed");
   if (!(*tokens >= 1 && *tokens <= 1e6))
     return Status::InvalidArgument("'prompt_tokens' must lie in [1, 1e6]");
+  if (Status s = CheckVocabulary(options); !s.ok()) return s;
   request.prompt = RandomPrompt(random, static_cast<std::int32_t>(*tokens), options.vocabulary);
   return request;
 }

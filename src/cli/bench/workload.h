@@ -27,14 +27,14 @@ struct WorkloadOptions {
   double rate = 1.0;                 // arrivals per second; 0: all at once
   std::string arrivals = "poisson";  // poisson, gamma or uniform
   double cv = 1.0;                   // of the gaps, with gamma
-  // fixed:P:O, uniform:P1-P2:O1-O2, azure-conv, azure-code, sharegpt, heavy, zipf or reasoning
-  // (docs/performance.md)
+  // fixed:P:O, uniform:P1-P2:O1-O2, azure-conv, azure-code, sharegpt, lmsys, mooncake, heavy, zipf, reasoning
+  // or agent, whose prompts continue earlier ones (docs/performance.md)
   std::string lengths = "fixed:128:128";
   std::int32_t max_prompt_tokens = 1024;  // longer draws are clipped
   std::int32_t max_output_tokens = 512;
   std::uint64_t seed = 0;
   // Ids of drawn prompts lie in [vocabulary / 16, vocabulary): byte-level vocabularies keep control tokens
-  // below.
+  // below. A trace of texts needs none.
   std::int32_t vocabulary = 0;
 };
 

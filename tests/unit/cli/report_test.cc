@@ -36,9 +36,31 @@ TEST(Report, ComputesEachFigureAsDefined) {
   EXPECT_DOUBLE_EQ(report.duration_seconds, 4.0);
   EXPECT_DOUBLE_EQ(report.output_tokens_per_second, 5.0 / 4);
   EXPECT_DOUBLE_EQ(report.total_tokens_per_second, 25.0 / 4);
-  EXPECT_DOUBLE_EQ(report.goodput_fraction, 0.25);
+  EXPECT_EQ(report.goodput_fraction, 0.25);
   EXPECT_NEAR(report.dispatch_lag.p99, 0.001, 1e-9);
   EXPECT_THAT(report.errors, ::testing::ElementsAre("2 x full"));
+}
+
+TEST(Report, GoodputCountsWhoMeetsEveryBoundThatIsSet) {
+  const std::vector<RequestRecord> records = {Record(0, {1.0, 1.5, 2.0}), Record(1, {3.0, 4.0}),
+                                              Record(2, {2.5, 4.5}), Record(3, {}, "full")};
+  const auto fraction = [&](std::optional<double> ttft, std::optional<double> tpot,
+                            std::optional<double> jct) {
+    return MakeReport(records, {.warmup_fraction = 0,
+                                .slo_ttft_seconds = ttft,
+                                .slo_tpot_seconds = tpot,
+                                .slo_jct_seconds = jct})
+        .goodput_fraction;
+  };
+  EXPECT_EQ(fraction({}, {}, {}), std::nullopt);
+  EXPECT_EQ(fraction(1.0, {}, {}), 0.5);
+  EXPECT_EQ(fraction({}, 1.0, {}), 0.5);
+  EXPECT_EQ(fraction({}, {}, 2.5), 0.5);
+  EXPECT_EQ(fraction(1.0, 1.0, 2.5), 0.25);
+  EXPECT_EQ(fraction(0.1, {}, {}), 0.0);
+  const Report missed = MakeReport(records, {.slo_ttft_seconds = 0.1});
+  EXPECT_THAT(ReportTable(missed), ::testing::HasSubstr("goodput under the SLO: 0.00 requests/s (0.0 %)"));
+  EXPECT_THAT(ReportTable(MakeReport(records, {})), ::testing::Not(::testing::HasSubstr("goodput")));
 }
 
 TEST(Report, LeavesTheWarmUpOut) {

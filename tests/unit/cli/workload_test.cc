@@ -33,6 +33,45 @@ class TraceFile {
   std::string path_;
 };
 
+// Agents send again what they sent before: about as much of a prompt stands in one before it as in the trace.
+TEST(Workload, AgentsContinueEarlierPrompts) {
+  WorkloadOptions options = Drawn(400);
+  options.lengths = "agent";
+  options.max_prompt_tokens = 4096;
+  const auto shared_part = [](const WorkloadOptions& of) {
+    const auto requests = MakeWorkload(of);
+    EXPECT_TRUE(requests.ok());
+    std::vector<std::vector<TokenId>> before;
+    double shared = 0;
+    double total = 0;
+    for (const PlannedRequest& request : *requests) {
+      const auto& prompt = std::get<std::vector<TokenId>>(request.prompt);
+      std::ptrdiff_t longest = 0;
+      for (const auto& other : before) {
+        const auto end = std::mismatch(prompt.begin(), prompt.end(), other.begin(), other.end()).first;
+        longest = std::max(longest, end - prompt.begin());
+      }
+      shared += static_cast<double>(longest);
+      total += static_cast<double>(prompt.size());
+      before.push_back(prompt);
+    }
+    return shared / total;
+  };
+  EXPECT_NEAR(shared_part(options), 0.64, 0.04);
+  options.lengths = "sharegpt";
+  EXPECT_LT(shared_part(options), 0.05);
+}
+
+TEST(Workload, ATraceOfTextsNeedsNoVocabulary) {
+  const TraceFile file("{\"arrival_s\": 0, \"prompt\": \"hello\", \"max_tokens\": 3}\n");
+  WorkloadOptions options;
+  options.trace = file.path();
+  EXPECT_TRUE(MakeWorkload(options).ok());
+  const TraceFile counted("{\"arrival_s\": 0, \"prompt_tokens\": 5, \"max_tokens\": 3}\n");
+  options.trace = counted.path();
+  EXPECT_THAT(MakeWorkload(options).status().message(), HasSubstr("--vocabulary"));
+}
+
 TEST(Workload, IsTheSameForTheSameSeed) {
   const auto a = MakeWorkload(Drawn(50));
   const auto b = MakeWorkload(Drawn(50));
