@@ -1,5 +1,5 @@
 # Build options, compiler flags and sanitizers shared by every target.
-option(SKIPJACK_BUILD_TESTS "Build the test suite" ON)
+option(SKIPJACK_BUILD_TESTS "Build the test suite" ${PROJECT_IS_TOP_LEVEL})
 option(SKIPJACK_BUILD_BENCHMARKS "Build the micro-benchmarks" OFF)
 option(SKIPJACK_WITH_GRPC "Build the gRPC front end and its clients" ON)
 set(SKIPJACK_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
@@ -22,7 +22,7 @@ find_program(SKIPJACK_CCACHE ccache)
 if(SKIPJACK_CCACHE)
   # Clones in different folders share results; precompiled headers need two of its checks relaxed.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros ${SKIPJACK_CCACHE})
 endif()
 
