@@ -15,8 +15,21 @@ void OrByte(std::byte* destination, int bits) {
   *destination |= static_cast<std::byte>(bits);
 }
 
+// Two bits of each code, and a third in a plane of its own where there is one.
+void ScatterTwoBits(CodeStorage storage, const std::uint8_t* codes, int row, std::byte* destination) {
+  for (int q = 0; q < 8; ++q) {
+    for (int j = 0; j < 4; ++j) {
+      const int code = codes[4 * q + j];
+      OrByte(destination + 64 * (q / 4) + 4 * row + j, (code & 3) << (2 * (q % 4)));
+      if (storage == CodeStorage::kTwoBitsPlus1) OrByte(destination + 128 + 4 * row + j, (code >> 2) << q);
+    }
+  }
+}
+
 // Writes codes of 32 columns of one row into the 32-column code block at `destination` (zeroed before).
 void ScatterCodes(CodeStorage storage, const std::uint8_t* codes, int row, std::byte* destination) {
+  if (storage == CodeStorage::kTwoBits || storage == CodeStorage::kTwoBitsPlus1)
+    return ScatterTwoBits(storage, codes, row, destination);
   if (storage == CodeStorage::kByte) {
     for (int q = 0; q < 8; ++q) std::memcpy(destination + 64 * q + 4 * row, codes + 4 * q, 4);
     return;
@@ -36,19 +49,6 @@ void ScatterCodes(CodeStorage storage, const std::uint8_t* codes, int row, std::
       const int bits = codes[4 * q + j] >> 4;
       OrByte(one_bit ? planes + j : planes + 64 * (q / 4) + j, one_bit ? bits << q : bits << (2 * (q % 4)));
     }
-  }
-}
-
-std::size_t BlockCodeBytes(CodeStorage storage) {
-  switch (storage) {
-    case CodeStorage::kNibble:
-      return 256;
-    case CodeStorage::kNibblePlus1:
-      return 320;
-    case CodeStorage::kNibblePlus2:
-      return 384;
-    default:
-      return 512;
   }
 }
 
@@ -82,7 +82,7 @@ void PackIntegerChunk(const PackedFormat& format, SourceType type, const std::by
   const int elements = SourceBlockElements(type);
   const int groups = columns / format.group;
   const int block_groups = elements / format.group;
-  const std::size_t code_bytes = BlockCodeBytes(format.storage);
+  const std::size_t code_bytes = CodeBlockBytes(format.storage);
   std::byte* codes = chunk + ChunkScaleBytes(format, columns);
   DecodedBlock block;
   for (int first = 0; first < columns; first += elements, source += SourceBlockBytes(type)) {

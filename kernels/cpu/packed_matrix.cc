@@ -53,9 +53,9 @@ std::optional<PackedFormat> IntegerFormatFor(SourceType type) {
     case SourceType::kQ8_0:
       return Integer(kByte, ScaleForm::kHalf, 32, 128, 255, false);
     case SourceType::kQ2_K:
-      return Integer(kNibble, ScaleForm::kTwoLevel, 16, 0, 3, true);
+      return Integer(kTwoBits, ScaleForm::kTwoLevel, 16, 0, 3, true);
     case SourceType::kQ3_K:
-      return Integer(kNibble, ScaleForm::kTwoLevel, 16, 4, 7, false);
+      return Integer(kTwoBitsPlus1, ScaleForm::kTwoLevel, 16, 4, 7, false);
     case SourceType::kQ4_K:
       return Integer(kNibble, ScaleForm::kTwoLevel, 32, 0, 15, true);
     case SourceType::kQ5_K:
@@ -64,7 +64,8 @@ std::optional<PackedFormat> IntegerFormatFor(SourceType type) {
       return Integer(kNibblePlus2, ScaleForm::kTwoLevel, 16, 32, 63, false);
     case SourceType::kTQ1_0:
     case SourceType::kTQ2_0:
-      return Integer(kNibble, ScaleForm::kHalf, 32, 1, 3, false);
+      // One scale per 256 columns: the second level, always 1, costs less than eight copies of the first.
+      return Integer(kTwoBits, ScaleForm::kTwoLevel, 32, 1, 3, false);
     case SourceType::kIQ4_NL:
       return Table(CodeTable::kIq4, ScaleForm::kHalf, 128, 241);
     case SourceType::kIQ4_XS:
@@ -171,6 +172,28 @@ const std::uint8_t* TableCodes(CodeTable table) {
   return nullptr;
 }
 
+std::size_t CodeBlockBytes(CodeStorage storage) {
+  switch (storage) {
+    case CodeStorage::kTwoBits:
+      return 128;
+    case CodeStorage::kTwoBitsPlus1:
+      return 192;
+    case CodeStorage::kNibble:
+      return 256;
+    case CodeStorage::kNibblePlus1:
+      return 320;
+    case CodeStorage::kNibblePlus2:
+      return 384;
+    case CodeStorage::kByte:
+      return 512;
+    case CodeStorage::kFloat32:
+    case CodeStorage::kFloat16:
+    case CodeStorage::kBFloat16:
+      break;
+  }
+  return 0;
+}
+
 std::size_t ChunkScaleBytes(const PackedFormat& format, int columns) {
   if (!format.is_integer()) return 0;
   const std::size_t groups = static_cast<std::size_t>(columns / format.group);
@@ -190,16 +213,10 @@ std::size_t ChunkBytes(const PackedFormat& format, int columns) {
       return weights * sizeof(std::uint16_t);
     case CodeStorage::kBFloat16:
       return RoundUp(static_cast<std::size_t>(columns), 2) * kPanelRows * sizeof(std::uint16_t);
-    case CodeStorage::kNibble:
-      return ChunkScaleBytes(format, columns) + weights / 2;
-    case CodeStorage::kNibblePlus1:
-      return ChunkScaleBytes(format, columns) + weights / 2 + weights / 8;
-    case CodeStorage::kNibblePlus2:
-      return ChunkScaleBytes(format, columns) + weights / 2 + weights / 4;
-    case CodeStorage::kByte:
-      return ChunkScaleBytes(format, columns) + weights;
+    default:
+      return ChunkScaleBytes(format, columns) +
+             static_cast<std::size_t>(columns / kBlockColumns) * CodeBlockBytes(format.storage);
   }
-  return 0;
 }
 
 std::size_t PanelBytes(const PackedFormat& format, std::int64_t columns) {

@@ -5,10 +5,12 @@
 //   [scales and minima of the chunk, padded to 64 bytes][codes of the chunk]
 // so that one pass over a panel is one linear stream. Inside the codes, 32 columns by 16 rows lie together:
 //   kByte        8 x 64 bytes; quad q holds columns 4q..4q+3: byte 4 * row + j is column 4q + j
-//   kNibble      4 x 64 bytes; the low nibbles of quad q are columns 4q + j, the high ones columns 16 + 4q +
-//   j kNibblePlus1 kNibble, then 64 bytes whose bit q of byte 4 * row + j is bit 4 of column 4q + j
-//   kNibblePlus2 kNibble, then 2 x 64 bytes whose bits 2(q % 4).. of byte 4 * row + j of vector q / 4 are
-//   bits 4..5
+//   kNibble      4 x 64 bytes; byte 4 * row + j of vector q: column 4q + j in the low nibble, 16 + 4q + j in
+//                the high one
+//   kNibblePlus1 kNibble, then 64 bytes: bit q of byte 4 * row + j is bit 4 of column 4q + j
+//   kNibblePlus2 kNibble, then 2 x 64 bytes: bits 2(q % 4).. of byte 4 * row + j of vector q / 4 are
+//   bits 4..5 kTwoBits     2 x 64 bytes: bits 2(q % 4).. of byte 4 * row + j of vector q / 4 are column 4q +
+//   j kTwoBitsPlus1  kTwoBits, then 64 bytes: bit q of byte 4 * row + j is bit 2 of column 4q + j
 // A weight is scale * code + minimum of its group; without stored minima the minimum is -zero * scale. Codes
 // are unsigned, exactly those of the file (shifted by `zero`, or looked up in `table`).
 //   kFloat32     per column 16 floats
@@ -62,6 +64,8 @@ enum class CodeStorage : std::uint8_t {
   kNibble,
   kNibblePlus1,
   kNibblePlus2,
+  kTwoBits,
+  kTwoBitsPlus1,
   kByte
 };
 
@@ -97,6 +101,9 @@ int SourceBlockBytes(SourceType type);
 
 // The 16 code bytes of a table (kNone: nullptr).
 const std::uint8_t* TableCodes(CodeTable table);
+
+// Bytes of the codes of 32 columns by 16 rows; 0 for float storage.
+std::size_t CodeBlockBytes(CodeStorage storage);
 
 // Bytes of `columns` (1..256) columns of a panel: the padded scales in front of the codes, and both together.
 std::size_t ChunkScaleBytes(const PackedFormat& format, int columns);

@@ -162,7 +162,8 @@ void DecodeMXFP4(Bytes block, DecodedBlock* out) {
 }
 
 void FillTernaryScale(std::uint16_t bits, DecodedBlock* out) {
-  out->scale.fill(bits);
+  out->super_scale = bits;
+  out->group_scale.fill(1);
 }
 
 // Base-3 digits: a byte b holds five digits; digit n is the leading one of (b * 3^n mod 256).

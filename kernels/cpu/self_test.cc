@@ -27,8 +27,9 @@ constexpr NamedType kTypes[] = {
     {"Q3_K", SourceType::kQ3_K, Precision::kInt8},     {"Q4_K", SourceType::kQ4_K, Precision::kInt8},
     {"Q5_K", SourceType::kQ5_K, Precision::kInt8},     {"Q6_K", SourceType::kQ6_K, Precision::kInt8},
     {"IQ4_NL", SourceType::kIQ4_NL, Precision::kInt8}, {"IQ4_XS", SourceType::kIQ4_XS, Precision::kInt8},
-    {"MXFP4", SourceType::kMXFP4, Precision::kInt8},   {"F16", SourceType::kF16, Precision::k16Bit},
-    {"BF16", SourceType::kBF16, Precision::k16Bit},    {"F32", SourceType::kF32, Precision::kF32},
+    {"MXFP4", SourceType::kMXFP4, Precision::kInt8},   {"TQ2_0", SourceType::kTQ2_0, Precision::kInt8},
+    {"F16", SourceType::kF16, Precision::k16Bit},      {"BF16", SourceType::kBF16, Precision::k16Bit},
+    {"F32", SourceType::kF32, Precision::kF32},
 };
 
 // A generator of our own, so that the data is the same everywhere.
@@ -78,9 +79,8 @@ void FillFloats(const PackedFormat& format, int columns, Random& random, std::by
   }
 }
 
-// Random scales, then random codes not above the format's largest.
+// Random scales, then random codes. Every code that fits the storage is one.
 void FillIntegers(const PackedFormat& format, int columns, Random& random, std::byte* chunk) {
-  const std::size_t scale_bytes = ChunkScaleBytes(format, columns);
   const std::size_t bytes = ChunkBytes(format, columns);
   const std::size_t values = format.stored_minimum ? 2 : 1;
   const std::size_t groups =
@@ -91,26 +91,26 @@ void FillIntegers(const PackedFormat& format, int columns, Random& random, std::
     Write16(chunk + 2 * i,
             format.scale == ScaleForm::kBFloat16 ? FloatToBFloat16Bits(scale) : FloatToHalfBits(scale));
   }
-  if (format.storage != CodeStorage::kNibble || format.max_code >= 15) return;
-  const std::byte mask = static_cast<std::byte>(format.max_code | (format.max_code << 4));
-  for (std::size_t i = scale_bytes; i < bytes; ++i) chunk[i] &= mask;
 }
 
 int Code(const PackedFormat& format, const std::byte* codes, int row, int column) {
   const int in_block = column % kBlockColumns;
   const int quad = in_block / 4;
   const int lane = 4 * row + in_block % 4;
-  if (format.storage == CodeStorage::kByte) return ByteAt(codes + column / 32 * 512 + 64 * quad + lane);
-  const int plane_bytes = format.storage == CodeStorage::kNibble        ? 0
-                          : format.storage == CodeStorage::kNibblePlus1 ? 64
-                                                                        : 128;
-  const std::byte* block = codes + column / 32 * (256 + plane_bytes);
+  const std::byte* block =
+      codes + static_cast<std::size_t>(column / kBlockColumns) * CodeBlockBytes(format.storage);
+  const auto bit = [&](int plane) { return (ByteAt(block + plane + lane) >> quad) & 1; };
+  const auto two_bits = [&](int planes) {
+    return (ByteAt(block + planes + 64 * (quad / 4) + lane) >> (2 * (quad % 4))) & 3;
+  };
+  if (format.storage == CodeStorage::kByte) return ByteAt(block + 64 * quad + lane);
+  if (format.storage == CodeStorage::kTwoBits) return two_bits(0);
+  if (format.storage == CodeStorage::kTwoBitsPlus1) return two_bits(0) | bit(128) << 2;
   const int packed = ByteAt(block + 64 * (quad % 4) + lane);
-  int code = quad < 4 ? packed & 15 : packed >> 4;
-  if (plane_bytes == 64) code |= ((ByteAt(block + 256 + lane) >> quad) & 1) << 4;
-  if (plane_bytes == 128)
-    code |= ((ByteAt(block + 256 + 64 * (quad / 4) + lane) >> (2 * (quad % 4))) & 3) << 4;
-  return format.table == CodeTable::kNone ? code : TableCodes(format.table)[code];
+  const int nibble = quad < 4 ? packed & 15 : packed >> 4;
+  if (format.storage == CodeStorage::kNibblePlus1) return nibble | bit(256) << 4;
+  if (format.storage == CodeStorage::kNibblePlus2) return nibble | two_bits(256) << 4;
+  return format.table == CodeTable::kNone ? nibble : TableCodes(format.table)[nibble];
 }
 
 double IntegerWeight(const PackedFormat& format, const std::byte* chunk, int columns, int row, int column) {
@@ -202,7 +202,7 @@ class LinearCheck {
       Fill(first_, random, panel);
       Fill(rest_, random, panel + ChunkBytes(matrix_.format, first_));
     }
-    const std::int64_t columns = matrix_.columns;
+    const int columns = first_ + rest_;
     std::vector<float> values(static_cast<std::size_t>(kRows * columns));
     for (float& v : values) v = random.Float();
     const ActivationKind kind = table_.ActivationFor(matrix_.format);
@@ -219,10 +219,12 @@ class LinearCheck {
     args.out = out.data();
     args.out_stride = kOutputs;
     table_.linear(args);
+    std::vector<double> x;
     for (int m = 0; m < kRows; ++m) {
-      for (int n = 0; n < kOutputs; ++n) {
-        if (!Near(args.activations, m, n, out[static_cast<std::size_t>(m * kOutputs + n)])) return false;
-      }
+      for (int k = 0; k < columns; ++k) x.push_back(ActivationValue(args.activations, m, k));
+    }
+    for (int n = 0; n < kOutputs; ++n) {
+      if (!ColumnAgrees(n, x, out)) return false;
     }
     return true;
   }
@@ -243,15 +245,23 @@ class LinearCheck {
                                        : FloatWeight(matrix_.format, chunk, row, inside);
   }
 
-  bool Near(const Activations& x, int row, int output, float got) const {
-    double want = 0.0;
-    double magnitude = 0.0;
-    for (int k = 0; k < first_ + rest_; ++k) {
-      const double product = Weight(output, k) * ActivationValue(x, row, k);
-      want += product;
-      magnitude += std::fabs(product);
+  // One output of every row of activations `x`.
+  bool ColumnAgrees(int output, const std::vector<double>& x, const std::vector<float>& out) const {
+    const int columns = first_ + rest_;
+    double weights[2 * kChunkColumns];
+    for (int k = 0; k < columns; ++k) weights[k] = Weight(output, k);
+    for (int m = 0; m < kRows; ++m) {
+      double want = 0.0;
+      double magnitude = 0.0;
+      for (int k = 0; k < columns; ++k) {
+        const double product = weights[k] * x[static_cast<std::size_t>(m * columns + k)];
+        want += product;
+        magnitude += std::fabs(product);
+      }
+      const float got = out[static_cast<std::size_t>(m * kOutputs + output)];
+      if (!(std::fabs(got - want) <= 1e-5 * magnitude)) return false;  // NaN is no agreement
     }
-    return std::fabs(got - want) <= 1e-5 * magnitude;  // false for NaN
+    return true;
   }
 
   const KernelTable& table_;

@@ -16,11 +16,14 @@ namespace skipjack::kernels {
 
 // One chunk (up to 256 columns) of a panel, ready to be multiplied.
 struct IntegerChunk {
-  const std::uint8_t* nibbles = nullptr;  // kNibble codes as stored; null when expanded to bytes
-  const std::uint8_t* bytes = nullptr;    // kByte layout; null when the level multiplies nibbles directly
-  const float* scales = nullptr;          // [groups][16]
-  const float* minima = nullptr;          // [groups][16]
-  int blocks = 0;                         // of 32 columns
+  // One of these: codes as stored where the level multiplies them directly, else expanded to the kByte
+  // layout.
+  const std::uint8_t* two_bits = nullptr;
+  const std::uint8_t* nibbles = nullptr;
+  const std::uint8_t* bytes = nullptr;
+  const float* scales = nullptr;  // [groups][16]
+  const float* minima = nullptr;  // [groups][16]
+  int blocks = 0;                 // of 32 columns
   int group = 32;
   int max_code = 255;
 };
@@ -121,8 +124,10 @@ class LinearKernels {
     chunk.max_code = format.max_code;
     if (format.storage == CodeStorage::kByte) {
       chunk.bytes = codes;
-    } else if (format.storage == CodeStorage::kNibble && format.table == CodeTable::kNone &&
-               S::kMultipliesNibbles) {
+    } else if (S::kMultipliesPacked && format.storage == CodeStorage::kTwoBits) {
+      chunk.two_bits = codes;
+    } else if (S::kMultipliesPacked && format.storage == CodeStorage::kNibble &&
+               format.table == CodeTable::kNone) {
       chunk.nibbles = codes;
     } else {
       ExpandCodes(format, codes, chunk.blocks, scratch.codes);
@@ -167,24 +172,32 @@ class LinearKernels {
     }
   }
 
-  // Any nibble storage to one byte per code.
+  // Any storage narrower than bytes to one byte per code.
   static void ExpandCodes(const PackedFormat& format, const std::uint8_t* codes, int blocks,
                           std::uint8_t* out) {
     const std::uint8_t* table = TableCodes(format.table);
-    for (int b = 0; b < blocks; ++b, out += 512) {
+    const std::size_t block_bytes = CodeBlockBytes(format.storage);
+    for (int b = 0; b < blocks; ++b, out += 512, codes += block_bytes) {
       if (table != nullptr) {
         S::ExpandTable(codes, table, out);
-        codes += 256;
-      } else if (format.storage == CodeStorage::kNibble) {
-        S::ExpandNibbles(codes, out);
-        codes += 256;
-      } else if (format.storage == CodeStorage::kNibblePlus1) {
-        S::ExpandNibblesPlus1(codes, out);
-        codes += 320;
       } else {
-        S::ExpandNibblesPlus2(codes, out);
-        codes += 384;
+        ExpandBlock(format.storage, codes, out);
       }
+    }
+  }
+
+  static void ExpandBlock(CodeStorage storage, const std::uint8_t* codes, std::uint8_t* out) {
+    switch (storage) {
+      case CodeStorage::kTwoBits:
+        return S::ExpandTwoBits(codes, out);
+      case CodeStorage::kTwoBitsPlus1:
+        return S::ExpandTwoBitsPlus1(codes, out);
+      case CodeStorage::kNibblePlus1:
+        return S::ExpandNibblesPlus1(codes, out);
+      case CodeStorage::kNibblePlus2:
+        return S::ExpandNibblesPlus2(codes, out);
+      default:
+        return S::ExpandNibbles(codes, out);
     }
   }
 

@@ -46,12 +46,27 @@ class Products {
   };
 
   static void Dispatch(const IntegerChunk& chunk, const Rows& rows, float* sums) {
+    if (chunk.two_bits != nullptr) return Run<TwoBits, 8>(chunk, rows, sums);
     if (chunk.nibbles != nullptr) return Run<Nibbles, 8>(chunk, rows, sums);
     if (chunk.max_code > 63) return Run<Bytes, 1>(chunk, rows, sums);
     if (chunk.max_code > 31) return Run<Bytes, 2>(chunk, rows, sums);
-    return Run<Bytes, 4>(chunk, rows, sums);
+    if (chunk.max_code > 15) return Run<Bytes, 4>(chunk, rows, sums);
+    return Run<Bytes, 8>(chunk, rows, sums);
   }
 
+  struct TwoBits {
+    static Weights Load(const IntegerChunk& chunk, int block, int half) {
+      const std::uint8_t* codes = chunk.two_bits + 128 * block + 64 * half;
+      const __m256i low = Simd::Load256(codes);
+      const __m256i high = Simd::Load256(codes + 32);
+      Weights w;
+      for (int q = 0; q < 4; ++q) {
+        w.quads[q] = {Simd::LowPairs(_mm256_srli_epi16(low, 2 * q)),
+                      Simd::LowPairs(_mm256_srli_epi16(high, 2 * q))};
+      }
+      return w;
+    }
+  };
   struct Nibbles {
     static Weights Load(const IntegerChunk& chunk, int block, int half) {
       const std::uint8_t* codes = chunk.nibbles + 256 * block;

@@ -18,7 +18,10 @@ class Products {
       const int count = rows * (t + 1) / tiles - first;
       const Tile tile{activations + static_cast<std::size_t>(first) * row_bytes, row_bytes,
                       sums + first * kPanelRows};
-      if (chunk.nibbles != nullptr) {
+      if (chunk.two_bits != nullptr) {
+        chunk.group == 32 ? TileOf<TwoBits, 32, kTile>(count, chunk, tile)
+                          : TileOf<TwoBits, 16, kTile>(count, chunk, tile);
+      } else if (chunk.nibbles != nullptr) {
         chunk.group == 32 ? TileOf<Nibbles, 32, kTile>(count, chunk, tile)
                           : TileOf<Nibbles, 16, kTile>(count, chunk, tile);
       } else {
@@ -43,6 +46,12 @@ class Products {
   };
 
   // Quad q (columns 4q..4q+3 of 16 rows) of a block as u8.
+  struct TwoBits {
+    static __m512i Quad(const IntegerChunk& chunk, int block, int q) {
+      const __m512i packed = Simd::Load512(chunk.two_bits + 128 * block + 64 * (q / 4));
+      return Simd::LowPairs(_mm512_srli_epi16(packed, static_cast<unsigned>(2 * (q % 4))));
+    }
+  };
   struct Nibbles {
     static __m512i Quad(const IntegerChunk& chunk, int block, int q) {
       const __m512i packed = Simd::Load512(chunk.nibbles + 256 * block + 64 * (q % 4));

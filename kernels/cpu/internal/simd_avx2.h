@@ -22,7 +22,7 @@ struct Simd {
     __m256 low, high;
   };
 
-  static constexpr bool kMultipliesNibbles = true;
+  static constexpr bool kMultipliesPacked = true;
   static constexpr bool kWideCodesNeedPairs = true;
   static constexpr bool kBFloat16Products = false;
   static constexpr int kFloatTile = 6;
@@ -159,6 +159,34 @@ struct Simd {
       }
     }
   }
+  static void ExpandTwoBits(const std::uint8_t* codes, std::uint8_t* out) {
+    for (int half = 0; half < 64; half += 32) {
+      const __m256i first = Load256(codes + half);
+      const __m256i second = Load256(codes + 64 + half);
+      for (int q = 0; q < 4; ++q) {
+        Store256(out + 64 * q + half, LowPairs(_mm256_srli_epi16(first, 2 * q)));
+        Store256(out + 64 * (q + 4) + half, LowPairs(_mm256_srli_epi16(second, 2 * q)));
+      }
+    }
+  }
+  static void ExpandTwoBitsPlus1(const std::uint8_t* codes, std::uint8_t* out) {
+    const __m256i bit = _mm256_set1_epi8(4);
+    for (int half = 0; half < 64; half += 32) {
+      const __m256i first = Load256(codes + half);
+      const __m256i second = Load256(codes + 64 + half);
+      // Bits q and q + 4 of the plane, moved to bit 2 (two bits up first, so that no shift is negative).
+      const __m256i plane = Load256(codes + 128 + half);
+      const __m256i low_plane = _mm256_slli_epi16(plane, 2);
+      const __m256i high_plane = _mm256_srli_epi16(plane, 2);
+      for (int q = 0; q < 4; ++q) {
+        const __m256i low = _mm256_and_si256(_mm256_srli_epi16(low_plane, q), bit);
+        const __m256i high = _mm256_and_si256(_mm256_srli_epi16(high_plane, q), bit);
+        Store256(out + 64 * q + half, _mm256_or_si256(LowPairs(_mm256_srli_epi16(first, 2 * q)), low));
+        Store256(out + 64 * (q + 4) + half,
+                 _mm256_or_si256(LowPairs(_mm256_srli_epi16(second, 2 * q)), high));
+      }
+    }
+  }
 
   static void MultiplyInteger(const IntegerChunk& chunk, const std::byte* activations, std::size_t row_bytes,
                               int rows, float* sums);
@@ -169,6 +197,7 @@ struct Simd {
   static __m256i Load256(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static void Store256(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
   static __m256i LowNibbles(__m256i v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
+  static __m256i LowPairs(__m256i v) { return _mm256_and_si256(v, _mm256_set1_epi8(3)); }
   static __m256i HighNibbles(__m256i v) { return LowNibbles(_mm256_srli_epi16(v, 4)); }
 
  private:

@@ -21,7 +21,7 @@ namespace skipjack::kernels::SKIPJACK_AVX512_NAMESPACE {
 struct Simd {
   using Floats = __m512;
 
-  static constexpr bool kMultipliesNibbles = true;
+  static constexpr bool kMultipliesPacked = true;
   static constexpr bool kWideCodesNeedPairs = false;
   static constexpr bool kBFloat16Products = false;
   static constexpr int kFloatTile = 12;
@@ -139,6 +139,29 @@ struct Simd {
       Store512(out + 64 * (q + 4), _mm512_or_si512(HighNibbles(nibbles), high));
     }
   }
+  static void ExpandTwoBits(const std::uint8_t* codes, std::uint8_t* out) {
+    const __m512i first = Load512(codes);
+    const __m512i second = Load512(codes + 64);
+    for (unsigned q = 0; q < 4; ++q) {
+      Store512(out + 64 * q, LowPairs(_mm512_srli_epi16(first, 2 * q)));
+      Store512(out + 64 * (q + 4), LowPairs(_mm512_srli_epi16(second, 2 * q)));
+    }
+  }
+  static void ExpandTwoBitsPlus1(const std::uint8_t* codes, std::uint8_t* out) {
+    const __m512i bit = _mm512_set1_epi8(4);
+    const __m512i first = Load512(codes);
+    const __m512i second = Load512(codes + 64);
+    // Bits q and q + 4 of the plane, moved to bit 2 (two bits up first, so that no shift is negative).
+    const __m512i plane = Load512(codes + 128);
+    const __m512i low_plane = _mm512_slli_epi16(plane, 2);
+    const __m512i high_plane = _mm512_srli_epi16(plane, 2);
+    for (unsigned q = 0; q < 4; ++q) {
+      const __m512i low = _mm512_and_si512(_mm512_srli_epi16(low_plane, q), bit);
+      const __m512i high = _mm512_and_si512(_mm512_srli_epi16(high_plane, q), bit);
+      Store512(out + 64 * q, _mm512_or_si512(LowPairs(_mm512_srli_epi16(first, 2 * q)), low));
+      Store512(out + 64 * (q + 4), _mm512_or_si512(LowPairs(_mm512_srli_epi16(second, 2 * q)), high));
+    }
+  }
 
   static void MultiplyInteger(const IntegerChunk& chunk, const std::byte* activations, std::size_t row_bytes,
                               int rows, float* sums);
@@ -147,6 +170,7 @@ struct Simd {
   static __m512i Load512(const void* p) { return _mm512_loadu_si512(p); }
   static void Store512(void* p, __m512i v) { _mm512_storeu_si512(p, v); }
   static __m512i LowNibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
+  static __m512i LowPairs(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(3)); }
   static __m512i HighNibbles(__m512i v) { return LowNibbles(_mm512_srli_epi16(v, 4)); }
 
  private:

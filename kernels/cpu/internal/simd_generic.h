@@ -15,7 +15,7 @@ struct Simd {
   using Floats = float __attribute__((vector_size(64)));
   using Ints = std::int32_t __attribute__((vector_size(64)));
 
-  static constexpr bool kMultipliesNibbles = false;
+  static constexpr bool kMultipliesPacked = false;
   static constexpr bool kWideCodesNeedPairs = false;
   static constexpr bool kBFloat16Products = false;
   static constexpr int kFloatTile = 2;
@@ -114,6 +114,21 @@ struct Simd {
       for (int i = 0; i < 64; ++i) {
         const int bits = (codes[256 + 64 * (q / 4) + i] >> (2 * (q % 4))) & 3;
         out[64 * q + i] = static_cast<std::uint8_t>(out[64 * q + i] | (bits << 4));
+      }
+    }
+  }
+  static void ExpandTwoBits(const std::uint8_t* codes, std::uint8_t* out) {
+    for (int q = 0; q < 8; ++q) {
+      for (int i = 0; i < 64; ++i)
+        out[64 * q + i] = static_cast<std::uint8_t>((codes[64 * (q / 4) + i] >> (2 * (q % 4))) & 3);
+    }
+  }
+  static void ExpandTwoBitsPlus1(const std::uint8_t* codes, std::uint8_t* out) {
+    ExpandTwoBits(codes, out);
+    for (int q = 0; q < 8; ++q) {
+      for (int i = 0; i < 64; ++i) {
+        const int bit = (codes[128 + i] >> q) & 1;
+        out[64 * q + i] = static_cast<std::uint8_t>(out[64 * q + i] | (bit << 2));
       }
     }
   }

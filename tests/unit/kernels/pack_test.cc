@@ -124,6 +124,31 @@ std::string Name(const testing::TestParamInfo<SourceType>& parameter) {
 }
 INSTANTIATE_TEST_SUITE_P(AllTypes, PackTypes, testing::ValuesIn(AllSourceTypes()), Name);
 
+// Worked by hand from packed_matrix.h: code of column k is k % 3 in row 2, whose scale is 2; the rest is
+// zero.
+TEST(PackPanels, TwoBitCodesLieWhereTheHeaderSays) {
+  std::vector<std::byte> blocks(3 * 66);
+  std::byte* row = blocks.data() + 2 * 66;
+  for (int k = 0; k < 256; ++k)  // the file's order: 128 columns in 32 bytes, 32 columns per bit pair
+    row[k / 128 * 32 + k % 32] |= static_cast<std::byte>(k % 3 << (2 * (k / 32 % 4)));
+  const std::uint16_t scale = FloatToHalfBits(2.0f);
+  std::memcpy(row + 64, &scale, sizeof(scale));
+  const PackedFormat format = *FormatFor(SourceType::kTQ2_0, Precision::kInt8);
+  constexpr int kScaleBytes = 192;  // 16 halves and 8 x 16 bytes, padded to 64
+  ASSERT_EQ(PackedBytes(format, 3, 256), kScaleBytes + 1024u);
+  AlignedBytes packed(PackedBytes(format, 3, 256));
+  PackPanels(format, Source(SourceType::kTQ2_0, blocks, 3, 256), 0, 1, packed.data());
+  EXPECT_EQ(HalfAt(packed.data() + 2 * 2), 2.0f);
+  EXPECT_EQ(HalfAt(packed.data() + 2 * 1), 0.0f);
+  for (int group = 0; group < 8; ++group) EXPECT_EQ(ByteAt(packed.data() + 32 + 16 * group + 2), 1);
+  for (int k = 0; k < 256; ++k) {
+    const int quad = k % 32 / 4;
+    const std::byte* vector = packed.data() + kScaleBytes + k / 32 * 128 + quad / 4 * 64;
+    EXPECT_EQ(ByteAt(vector + 4 * 2 + k % 4) >> (2 * (quad % 4)) & 3, k % 3) << k;
+    EXPECT_EQ(ByteAt(vector + 4 * 1 + k % 4), 0) << k;
+  }
+}
+
 // Packing must not grow what a decode step has to read: bits per weight at 256 columns and more.
 TEST(PackedFormat, BitsPerWeightStayThoseOfTheFile) {
   const auto bits = [](SourceType type) {
@@ -135,13 +160,22 @@ TEST(PackedFormat, BitsPerWeightStayThoseOfTheFile) {
   EXPECT_EQ(bits(SourceType::kQ5_0), 5.5);
   EXPECT_EQ(bits(SourceType::kQ5_1), 6.0);
   EXPECT_EQ(bits(SourceType::kQ8_0), 8.5);
+  EXPECT_EQ(bits(SourceType::kQ2_K), 3.125);
+  EXPECT_EQ(bits(SourceType::kQ3_K), 3.625);
   EXPECT_EQ(bits(SourceType::kQ4_K), 4.625);
   EXPECT_EQ(bits(SourceType::kQ5_K), 5.625);
   EXPECT_EQ(bits(SourceType::kQ6_K), 6.625);
   EXPECT_EQ(bits(SourceType::kIQ4_NL), 4.5);
   EXPECT_EQ(bits(SourceType::kIQ4_XS), 4.375);
   EXPECT_EQ(bits(SourceType::kMXFP4), 4.5);
+  EXPECT_EQ(bits(SourceType::kTQ2_0), 2.375);
   EXPECT_EQ(bits(SourceType::kBF16), 16.0);
+  // The engine promises to need at most 1.2 times the file's weights (and 150 MB). The exception: TQ1_0 holds
+  // five ternary digits in a byte; here each takes two bits.
+  for (const SourceType type : AllSourceTypes()) {
+    const double file = 8.0 * SourceBlockBytes(type) / SourceBlockElements(type);
+    EXPECT_LE(bits(type) / file, type == SourceType::kTQ1_0 ? 1.41 : 1.2) << TypeName(type);
+  }
 }
 
 TEST(PackedFormat, SixteenBitSourcesKeepTheirType) {
