@@ -19,8 +19,8 @@ struct FloatKernels {
 // nullptr when IsSupported(level) is false.
 const FloatKernels* SelectFloatKernels(IsaLevel level);
 
-// Runs every kernel of the level against the generic ones on small random data (less than a millisecond).
-// Empty when all agree; else what does not, separated by ", ". The level must be supported.
-std::string FloatSelfTest(IsaLevel level);
+// Runs every kernel of the table against the generic ones on small random data (less than a millisecond).
+// Empty when all agree; else what does not, separated by ", ".
+std::string FloatSelfTest(const FloatKernels& tested);
 
 }  // namespace skipjack::kernels

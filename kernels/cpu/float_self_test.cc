@@ -97,8 +97,7 @@ bool RowsAgree(const ElementwiseKernels& level, const ElementwiseKernels& refere
 
 }  // namespace
 
-std::string FloatSelfTest(IsaLevel level) {
-  const FloatKernels& tested = *SelectFloatKernels(level);
+std::string FloatSelfTest(const FloatKernels& tested) {
   const FloatKernels& reference = *SelectFloatKernels(IsaLevel::kGeneric);
   Noise noise;
   const std::vector<float> query = noise.Floats(kQueryFloats);

@@ -12,7 +12,7 @@ namespace skipjack::kernels {
 
 extern const KernelTable kAvx512BFloat16Kernels{
     .level = IsaLevel::kAvx512,
-    .name = "avx512",
+    .name = "avx512+bf16",
     .wide_codes_need_pairs = avx512_bf16::Simd::kWideCodesNeedPairs,
     .bfloat16_products = true,
     .linear = &LinearKernels<avx512_bf16::BFloat16Simd>::Linear,

@@ -37,6 +37,14 @@ struct Activations {
   std::size_t row_bytes = 0;
 };
 
+// Bytes from the start of a row to `column`, a multiple of 32.
+constexpr std::size_t ActivationOffset(ActivationKind kind, std::int64_t column) {
+  const auto columns = static_cast<std::size_t>(column);
+  if (kind == ActivationKind::kFloat32) return columns * sizeof(float);
+  if (kind == ActivationKind::kBFloat16) return columns * sizeof(std::uint16_t);
+  return columns / kBlockColumns * sizeof(ActivationBlock);
+}
+
 // Bytes to reserve per row. A multiple of 64 that avoids strides which map rows to the same cache sets.
 std::size_t ActivationRowBytes(ActivationKind kind, std::int64_t columns);
 

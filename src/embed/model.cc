@@ -174,7 +174,7 @@ std::unique_ptr<Model> Model::Load(const LoadOptions& options, Error* error) {
   const LoadProgress progress = options.on_progress ? LoadProgress(options.on_progress)
                                                     : LoadProgress([](const std::string&, double) {});
   Result<std::shared_ptr<ServedModel>> model =
-      LoadServedModel(ToEntry(options), nullptr, options.max_queued, progress);
+      LoadServedModel(ToEntry(options), MemoryLedger(), nullptr, options.max_queued, progress);
   if (!model.ok()) {
     Fill(error, model.status());
     return nullptr;

@@ -1,10 +1,8 @@
 #include "registry/kv_budget.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 namespace skipjack {
@@ -14,14 +12,6 @@ constexpr std::int64_t kShareOfMachine = 4;  // one in four bytes at most, unles
 
 std::int64_t DivideUp(std::int64_t value, std::int64_t by) {
   return (value + by - 1) / by;
-}
-
-// A limit file holds a number of bytes or "max".
-std::int64_t ReadLimit(const char* path) {
-  std::ifstream in(path);
-  std::int64_t bytes = 0;
-  if (in >> bytes && bytes > 0) return bytes;
-  return std::numeric_limits<std::int64_t>::max();
 }
 
 Result<std::int32_t> ChooseContext(const ModelEntry& entry, std::int32_t model_context) {
@@ -55,12 +45,6 @@ Result<KvBudget> PlanKvBudget(const ModelEntry& entry, const KvBudgetInput& inpu
         blocks));
   }
   return KvBudget{static_cast<std::int32_t>(blocks * block_tokens), static_cast<std::int32_t>(blocks)};
-}
-
-std::int64_t MachineMemoryBytes() {
-  const std::int64_t ram = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  return std::min({ram, ReadLimit("/sys/fs/cgroup/memory.max"),
-                   ReadLimit("/sys/fs/cgroup/memory/memory.limit_in_bytes")});
 }
 
 }  // namespace skipjack

@@ -11,7 +11,7 @@ namespace skipjack {
 struct KvBudgetInput {
   std::int32_t model_context = 0;  // what the model was trained for
   std::int64_t block_bytes = 0;
-  std::int64_t machine_bytes = 0;  // RAM, or what the container may use
+  std::int64_t machine_bytes = 0;  // MemoryLedger::machine_bytes()
 };
 
 struct KvBudget {
@@ -23,8 +23,5 @@ struct KvBudget {
 // machine. A context_length that was asked for must fit into the blocks (InvalidArgument with both numbers);
 // the model's own is shortened to what fits.
 Result<KvBudget> PlanKvBudget(const ModelEntry& entry, const KvBudgetInput& input);
-
-// RAM of this machine, or the memory limit of our cgroup (v1 or v2) where that is lower.
-std::int64_t MachineMemoryBytes();
 
 }  // namespace skipjack

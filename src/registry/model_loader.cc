@@ -133,7 +133,8 @@ Status AttachTokenizer(const ModelEntry& entry, const ModelSource& source, Serve
   return {};
 }
 
-Result<CpuRunnerOptions> PlanRunner(const ModelEntry& entry, const ModelConfig& config) {
+Result<CpuRunnerOptions> PlanRunner(const ModelEntry& entry, const ModelConfig& config,
+                                    const MemoryLedger& memory) {
   const Result<ComputeType> compute = ParseCompute(entry.compute);
   if (!compute.ok()) return compute.status();
   const Result<Isa> isa = ParseIsa(entry.isa);
@@ -151,7 +152,7 @@ Result<CpuRunnerOptions> PlanRunner(const ModelEntry& entry, const ModelConfig& 
   const Result<KvBudget> budget =
       PlanKvBudget(entry, {.model_context = config.context_length,
                            .block_bytes = CpuKvLayout(config, options).block_bytes,
-                           .machine_bytes = MachineMemoryBytes()});
+                           .machine_bytes = memory.machine_bytes()});
   if (!budget.ok()) return budget.status();
   limits.kv_blocks = budget->blocks;
   limits.context_length = budget->context_length;
@@ -192,7 +193,7 @@ std::int64_t UnixSeconds() {
 
 }  // namespace
 
-Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
+Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry, const MemoryLedger& memory,
                                                      std::shared_ptr<EngineObserver> observer,
                                                      std::int32_t max_waiting_sequences,
                                                      const LoadProgress& progress) {
@@ -209,14 +210,15 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
   if (Status s = AttachTokenizer(entry, **source, model.get()); !s.ok()) return s;
   if (Status s = AttachChatTemplate(entry, (*source)->file(), model.get()); !s.ok()) return s;
 
-  const Result<CpuRunnerOptions> plan = PlanRunner(entry, model->config);
+  const Result<CpuRunnerOptions> plan = PlanRunner(entry, model->config, memory);
   if (!plan.ok()) return plan.status();
   model->context_length = plan->limits.context_length;
   if (model->context_length < model->config.context_length && entry.context_length == 0) {
     spdlog::warn("model '{}': KV memory holds a context of {} tokens, the model could use {}", entry.name,
                  model->context_length, model->config.context_length);
   }
-  Result<std::unique_ptr<ModelRunner>> runner = CreateCpuRunner(*source, *plan, progress);
+  Result<std::unique_ptr<ModelRunner>> runner =
+      CreateCpuRunner(*source, *plan, progress, {.memory = &memory});
   if (!runner.ok()) return runner.status();
   model->description = fmt::format("{} {} layers, {}, {}", model->config.architecture, model->config.layers,
                                    WeightType((*source)->file()), (*runner)->description());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "backend/cpu/memory_ledger.h"
 #include "backend/model_runner.h"
 #include "base/status.h"
 #include "config/daemon_config.h"
@@ -11,9 +12,9 @@
 
 namespace skipjack {
 
-// On the calling thread; takes seconds. Everything it allocated is gone again when it fails. The observer
-// hears nothing of the warm-up.
-Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
+// On the calling thread; takes seconds. Everything it allocated is gone again when it fails. `memory` is
+// shared by all models of the process. The observer hears nothing of the warm-up.
+Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry, const MemoryLedger& memory,
                                                      std::shared_ptr<EngineObserver> observer,
                                                      std::int32_t max_waiting_sequences,
                                                      const LoadProgress& progress);

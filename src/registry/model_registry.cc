@@ -30,6 +30,7 @@ Status NotServing(const ModelStatus& status) {
 struct ModelRegistry::State {
   ObserverFactory observers;
   std::int32_t max_waiting_sequences = 0;
+  const MemoryLedger memory;  // of all models
 
   mutable std::mutex mutex;
   std::vector<Slot> slots;  // in the order of declaration: few, so a search is a walk
@@ -87,7 +88,7 @@ Status ModelRegistry::Load(const ModelEntry& entry, const LoadProgress& progress
   };
   std::shared_ptr<EngineObserver> observer = state_->observers ? state_->observers(entry.name) : nullptr;
   Result<std::shared_ptr<ServedModel>> model =
-      LoadServedModel(entry, std::move(observer), state_->max_waiting_sequences, report);
+      LoadServedModel(entry, state_->memory, std::move(observer), state_->max_waiting_sequences, report);
   if (model.ok()) {
     Add(*std::move(model));
     if (progress) progress("ready", 1.0);

@@ -1,6 +1,5 @@
 // The attention phase: work units of all slices and key/value heads, taken by whichever lane is free.
 #include "backend/cpu/cpu_operations.h"
-#include "backend/cpu/cpu_runner.h"
 
 namespace skipjack {
 
@@ -45,13 +44,13 @@ void CpuOperations::AttendUnit(std::int32_t layer, const AttentionUnit& unit, st
 
   switch (kv_dtype_) {
     case KvDType::kBF16:
-      kernels_.attention->attend_bf16(item, scratch_.attention);
+      kernels_.floats->attention.attend_bf16(item, scratch_.attention);
       break;
     case KvDType::kF16:
-      kernels_.attention->attend_f16(item, scratch_.attention);
+      kernels_.floats->attention.attend_f16(item, scratch_.attention);
       break;
     default:
-      kernels_.attention->attend_f32(item, scratch_.attention);
+      kernels_.floats->attention.attend_f32(item, scratch_.attention);
       break;
   }
   if (unit.split >= 0) {
@@ -60,7 +59,7 @@ void CpuOperations::AttendUnit(std::int32_t layer, const AttentionUnit& unit, st
     if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     left.store(state_.layout().splits()[static_cast<std::size_t>(unit.split)].pieces,
                std::memory_order_relaxed);
-    kernels_.attention->merge_partials(item, scratch_.attention);
+    kernels_.floats->attention.merge_partials(item, scratch_.attention);
   }
   if (!AttentionQuantises()) return;
   for (std::int32_t token = 0; token < unit.tokens; ++token) {

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/cpu_runner.h"
-
 namespace skipjack {
 namespace {
 
@@ -35,20 +33,18 @@ void CpuOperations::Embed() {
 
 void CpuOperations::Quantise(const float* x, std::int64_t first_column, std::int64_t columns, KindSet kinds,
                              const ActivationRows& out, std::int64_t row) const {
-  const std::int64_t first_block = first_column / kernels::kBlockColumns;
-  for (const ActivationKind kind : kQuantisedKinds) {
+  for (const ActivationKind kind : kConvertedKinds) {
     if (!Has(kinds, kind)) continue;
-    constexpr std::size_t kBlockBytes = sizeof(kernels::ActivationBlock);
     kernels_.linear->quantize(kind, x, columns,
-                              out.Row(kind, row) + static_cast<std::size_t>(first_block) * kBlockBytes);
+                              out.Row(kind, row) + kernels::ActivationOffset(kind, first_column));
   }
 }
 
 void CpuOperations::NormRow(std::int32_t source, const float* weight, KindSet kinds,
                             const ActivationRows& out, std::int64_t row) {
   float* normed = Has(kinds, ActivationKind::kFloat32) ? out.FloatRow(row) : scratch_.row;
-  kernels_.elementwise->rms_norm(state_.hidden.FloatRow(source), weight, config_.hidden, config_.norm_epsilon,
-                                 normed);
+  kernels_.floats->elementwise.rms_norm(state_.hidden.FloatRow(source), weight, config_.hidden,
+                                        config_.norm_epsilon, normed);
   Quantise(normed, 0, config_.hidden, kinds, out, row);
 }
 
@@ -209,8 +205,8 @@ void CpuOperations::RotateQueries(WorkShare columns) {
     for (std::int64_t begin = columns.begin; begin < columns.end;) {
       const std::int64_t dimension = begin % config_.head_dim;
       const std::int64_t end = std::min(columns.end, begin - dimension + config_.head_dim);
-      kernels_.elementwise->rotate_pairs(query + begin, table + dimension, static_cast<int>(end - begin) / 2,
-                                         scale, query + begin);
+      kernels_.floats->elementwise.rotate_pairs(query + begin, table + dimension,
+                                                static_cast<int>(end - begin) / 2, scale, query + begin);
       begin = end;
     }
   }
@@ -220,10 +216,10 @@ const void* CpuOperations::ToKvType(const float* x, std::int32_t count) {
   auto* converted = reinterpret_cast<std::uint16_t*>(scratch_.attention + kernels::kMaxHeadDim);
   switch (kv_dtype_) {
     case KvDType::kBF16:
-      kernels_.elementwise->to_bfloat16(x, count, converted);
+      kernels_.floats->elementwise.to_bfloat16(x, count, converted);
       return converted;
     case KvDType::kF16:
-      kernels_.elementwise->to_half(x, count, converted);
+      kernels_.floats->elementwise.to_half(x, count, converted);
       return converted;
     default:
       return x;
@@ -255,7 +251,7 @@ void CpuOperations::StoreKeys(std::int32_t layer, WorkShare columns) {
       const auto dimension = static_cast<std::int32_t>(begin % config_.head_dim);
       const std::int64_t end = std::min<std::int64_t>(columns.end, std::int64_t{head + 1} * config_.head_dim);
       const auto count = static_cast<std::int32_t>(end - begin);
-      kernels_.elementwise->rotate_pairs(key + begin, table + dimension, count / 2, 1.0f, rotated);
+      kernels_.floats->elementwise.rotate_pairs(key + begin, table + dimension, count / 2, 1.0f, rotated);
       const void* converted = ToKvType(rotated, count);
       void* keys = block + kv.KeyOffset(layer, head);
       if (kv.element_bytes == 2) {

@@ -9,33 +9,23 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_state.h"
 #include "backend/cpu/cpu_weights.h"
 #include "backend/cpu/thread_team.h"
 #include "backend/cpu/work_queue.h"
 #include "backend/cpu/work_share.h"
 #include "backend/operations.h"
-#include "kernels/cpu/attention.h"
-#include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/linear.h"
 
 namespace skipjack {
 
-enum class KvDType : std::uint8_t;
-
-struct CpuKernels {
-  const kernels::KernelTable* linear = nullptr;
-  const kernels::AttentionKernels* attention = nullptr;
-  const kernels::ElementwiseKernels* elementwise = nullptr;
-};
-
 // What all lanes share.
 struct CpuEngine {
-  CpuKernels kernels;
+  CpuKernelSet kernels;
   const CpuWeights* weights = nullptr;
   CpuState* state = nullptr;
   ThreadTeam* team = nullptr;
-  KvDType kv_dtype{};
+  KvDType kv_dtype = KvDType::kF16;
 };
 
 class CpuOperations final : public Operations {
@@ -99,7 +89,7 @@ class CpuOperations final : public Operations {
   // blocks.
   bool AttentionQuantises() const;
 
-  const CpuKernels kernels_;
+  const CpuKernelSet kernels_;
   const CpuWeights& weights_;
   CpuState& state_;
   ThreadTeam& team_;

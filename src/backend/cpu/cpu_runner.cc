@@ -1,19 +1,20 @@
 #include "backend/cpu/cpu_runner.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/available_memory.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_operations.h"
 #include "backend/cpu/cpu_state.h"
 #include "backend/cpu/cpu_weights.h"
 #include "backend/cpu/kv_geometry.h"
+#include "backend/cpu/memory_ledger.h"
 #include "backend/cpu/thread_team.h"
 #include "backend/decoder.h"
-#include "kernels/cpu/float_kernels.h"
-#include "kernels/cpu/isa.h"
 #include "model/rope.h"
 
 namespace skipjack {
@@ -79,46 +80,6 @@ const char* Name(KvDType type) {
   }
 }
 
-struct IsaChoice {
-  kernels::IsaLevel level = kernels::IsaLevel::kGeneric;
-  std::string rejected;  // better levels that failed their self-test, for the description
-};
-
-bool IsThere(kernels::IsaLevel level) {
-  return kernels::Select(level) != nullptr && kernels::SelectFloatKernels(level) != nullptr;
-}
-
-// A forced level must be there and pass its self-test; otherwise the best level that passes.
-Result<IsaChoice> ResolveIsa(Isa wanted) {
-  using kernels::IsaLevel;
-  IsaChoice choice;
-  if (wanted == Isa::kAuto) {
-    for (const IsaLevel level : {IsaLevel::kAvx512, IsaLevel::kAvx2}) {
-      if (!IsThere(level)) continue;
-      const std::string failed = kernels::FloatSelfTest(level);
-      choice.level = level;
-      if (failed.empty()) return choice;
-      choice.rejected +=
-          std::string(" (not ") + kernels::IsaName(level) + ": self-test failed: " + failed + ")";
-    }
-    choice.level = IsaLevel::kGeneric;
-    return choice;
-  }
-  choice.level = wanted == Isa::kGeneric ? IsaLevel::kGeneric
-                 : wanted == Isa::kAvx2  ? IsaLevel::kAvx2
-                                         : IsaLevel::kAvx512;
-  const std::string name = kernels::IsaName(choice.level);
-  if (!IsThere(choice.level)) {
-    return Status::FailedPrecondition("isa " + name +
-                                      " is not available on this machine; the best it has is " +
-                                      kernels::IsaName(kernels::BestIsaLevel()));
-  }
-  if (const std::string failed = kernels::FloatSelfTest(choice.level); !failed.empty()) {
-    return Status::FailedPrecondition("isa " + name + " failed its self-test on this machine: " + failed);
-  }
-  return choice;
-}
-
 Status CheckRange(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value >= low && value <= high) return {};
   return Status::InvalidArgument(std::string(name) + " must lie in [" + std::to_string(low) + ", " +
@@ -176,8 +137,10 @@ LayerKinds KindsOf(const LayerWeights& layer, const kernels::KernelTable& table)
 
 class CpuRunner final : public ModelRunner {
  public:
+  // `ledger`: where the memory comes from.
   static Result<std::unique_ptr<ModelRunner>> Create(const ModelSource& model,
-                                                     const CpuRunnerOptions& options, const IsaChoice& isa,
+                                                     const CpuRunnerOptions& options,
+                                                     const CpuKernelSet& kernels, const MemoryLedger& ledger,
                                                      const LoadProgress& progress);
 
   Result<StepLogits> Forward(const StepBatch& batch) override;
@@ -193,33 +156,31 @@ class CpuRunner final : public ModelRunner {
             std::unique_ptr<CpuWeights> weights, const ThreadTeamOptions& team)
       : weights_(std::move(weights)), state_(config, state, std::move(kinds)), team_(team) {}
 
-  Status CheckMemory() const;
+  Result<MemoryPromise> PromiseMemory(const MemoryLedger& ledger) const;
 
   std::unique_ptr<CpuWeights> weights_;
   CpuState state_;
   ThreadTeam team_;
   std::vector<CpuOperations> lanes_;
   std::string description_;
+  MemoryPromise memory_;  // destroyed before the buffers that it counts
 };
 
-Status CpuRunner::CheckMemory() const {
-  const std::int64_t needed = weights_->bytes() + state_.kv_bytes() + state_.activation_bytes();
-  const std::int64_t available = AvailableMemory();
-  if (needed <= available) return {};
-  return Status::ResourceExhausted("the model needs " + std::to_string(needed) + " bytes (weights " +
-                                   std::to_string(weights_->bytes()) + ", KV cache " +
-                                   std::to_string(state_.kv_bytes()) + ", activations " +
-                                   std::to_string(state_.activation_bytes()) + "), the machine has " +
-                                   std::to_string(available) + " available");
+Result<MemoryPromise> CpuRunner::PromiseMemory(const MemoryLedger& ledger) const {
+  return ledger.Promise(weights_->bytes() + state_.kv_bytes() + state_.activation_bytes(), "the model",
+                        "weights " + std::to_string(weights_->bytes()) + ", KV cache " +
+                            std::to_string(state_.kv_bytes()) + ", activations " +
+                            std::to_string(state_.activation_bytes()));
 }
 
 Result<std::unique_ptr<ModelRunner>> CpuRunner::Create(const ModelSource& model,
-                                                       const CpuRunnerOptions& options, const IsaChoice& isa,
+                                                       const CpuRunnerOptions& options,
+                                                       const CpuKernelSet& kernels,
+                                                       const MemoryLedger& ledger,
                                                        const LoadProgress& progress) {
   const ModelConfig& config = model.config();
   const ComputeType compute = ResolveCompute(options.compute, model.tensors());
-  const kernels::KernelTable& table = *kernels::Select(isa.level);
-  const kernels::FloatKernels& floats = *kernels::SelectFloatKernels(isa.level);
+  const kernels::KernelTable& table = *kernels.linear;
   Result<std::unique_ptr<CpuWeights>> weights = CpuWeights::Plan(model, PrecisionOf(compute), table);
   if (!weights.ok()) return weights.status();
 
@@ -240,22 +201,25 @@ Result<std::unique_ptr<ModelRunner>> CpuRunner::Create(const ModelSource& model,
 
   std::unique_ptr<CpuRunner> runner(
       new CpuRunner(config, state, std::move(kinds), std::move(*weights), team));
-  if (Status status = runner->CheckMemory(); !status.ok()) return status;
-  if (Status status = runner->weights_->Pack(model, runner->team_, progress); !status.ok()) return status;
+  Result<MemoryPromise> memory = runner->PromiseMemory(ledger);
+  if (!memory.ok()) return memory.status();
+  runner->memory_ = std::move(*memory);
+  if (Status status = runner->weights_->Pack(model, runner->memory_, runner->team_, progress); !status.ok())
+    return status;
   const std::vector<float> factors = ReadRopeFactors(model.tensors().rope_factors);
-  if (Status status = runner->state_.Allocate(runner->team_, factors); !status.ok()) return status;
+  if (Status status = runner->state_.Allocate(runner->memory_, runner->team_, factors); !status.ok())
+    return status;
 
   CpuEngine engine;
-  engine.kernels = {&table, &floats.attention, &floats.elementwise};
+  engine.kernels = kernels;
   engine.weights = runner->weights_.get();
   engine.state = &runner->state_;
   engine.team = &runner->team_;
   engine.kv_dtype = ResolveKvDType(options);
   runner->lanes_.reserve(static_cast<std::size_t>(team.threads));
   for (int lane = 0; lane < team.threads; ++lane) runner->lanes_.emplace_back(engine, lane);
-  runner->description_ = std::string("cpu ") + kernels::IsaName(isa.level) + " " + Name(compute) +
-                         " kv=" + Name(engine.kv_dtype) + " threads=" + std::to_string(team.threads) +
-                         isa.rejected;
+  runner->description_ = std::string("cpu ") + table.name + " " + Name(compute) +
+                         " kv=" + Name(engine.kv_dtype) + " threads=" + std::to_string(team.threads);
   return std::unique_ptr<ModelRunner>(std::move(runner));
 }
 
@@ -281,11 +245,18 @@ KvLayout CpuKvLayout(const ModelConfig& config, const CpuRunnerOptions& options)
 
 Result<std::unique_ptr<ModelRunner>> CreateCpuRunner(std::shared_ptr<const ModelSource> model,
                                                      const CpuRunnerOptions& options,
-                                                     const LoadProgress& progress) {
+                                                     const LoadProgress& progress, const CpuHost& host) {
   if (Status status = CheckOptions(model->config(), options); !status.ok()) return status;
-  const Result<IsaChoice> isa = ResolveIsa(options.isa);
-  if (!isa.ok()) return isa.status();
-  return CpuRunner::Create(*model, options, *isa, progress);
+  const std::vector<CpuKernelSet> offered = host.kernels != nullptr ? *host.kernels : MachineKernels();
+  const Result<KernelChoice> choice =
+      ChooseKernels(offered, options.isa, ResolveCompute(options.compute, model->tensors()));
+  if (!choice.ok()) return choice.status();
+  for (const std::string& rejected : choice->rejected) {
+    spdlog::warn("CPU kernels failed their self-test on this machine and are not used: {}", rejected);
+  }
+  const MemoryLedger alone;
+  return CpuRunner::Create(*model, options, choice->kernels, host.memory != nullptr ? *host.memory : alone,
+                           progress);
 }
 
 }  // namespace skipjack

@@ -29,10 +29,9 @@ class Placer {
   }
   ActivationRows TakeRows(KindSet kinds, std::int64_t rows, std::int64_t columns) {
     ActivationRows taken;
-    for (const ActivationKind kind :
-         {ActivationKind::kFloat32, ActivationKind::kInt8, ActivationKind::kInt8Pairs}) {
+    for (std::size_t k = 0; k < taken.data.size(); ++k) {
+      const auto kind = static_cast<ActivationKind>(k);
       if (!Has(kinds, kind)) continue;
-      const auto k = static_cast<std::size_t>(kind);
       taken.row_bytes[k] = kernels::ActivationRowBytes(kind, columns);
       taken.data[k] = Take(rows * static_cast<std::int64_t>(taken.row_bytes[k]));
     }
@@ -97,10 +96,10 @@ std::int64_t CpuState::PlaceActivations(std::byte* base) {
   return placer.used();
 }
 
-Status CpuState::Allocate(ThreadTeam& team, const std::vector<float>& rope_factors) {
-  Result<HugeBuffer> pool = HugeBuffer::Allocate(kv_bytes_, "the KV pool");
+Status CpuState::Allocate(MemoryPromise& memory, ThreadTeam& team, const std::vector<float>& rope_factors) {
+  Result<HugeBuffer> pool = memory.Allocate(kv_bytes_, "the KV pool");
   if (!pool.ok()) return pool.status();
-  Result<HugeBuffer> activations = HugeBuffer::Allocate(activation_bytes_, "activations");
+  Result<HugeBuffer> activations = memory.Allocate(activation_bytes_, "activations");
   if (!activations.ok()) return activations.status();
   pool_ = std::move(*pool);
   activations_ = std::move(*activations);

@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_weights.h"
 #include "backend/cpu/huge_buffer.h"
 #include "backend/cpu/kv_geometry.h"
+#include "backend/cpu/memory_ledger.h"
 #include "backend/cpu/step_layout.h"
 #include "backend/cpu/thread_team.h"
 #include "backend/cpu/work_queue.h"
@@ -29,13 +30,14 @@ constexpr bool Has(KindSet kinds, kernels::ActivationKind kind) {
   return (kinds & Contains(kind)) != 0;
 }
 
-inline constexpr std::array kQuantisedKinds = {kernels::ActivationKind::kInt8,
-                                               kernels::ActivationKind::kInt8Pairs};
+// Kinds that are made from floats.
+inline constexpr std::array kConvertedKinds = {
+    kernels::ActivationKind::kInt8, kernels::ActivationKind::kInt8Pairs, kernels::ActivationKind::kBFloat16};
 
 // The same [rows, columns] activations in each of the kinds that some matrix wants.
 struct ActivationRows {
-  std::array<std::byte*, 3> data{};
-  std::array<std::size_t, 3> row_bytes{};
+  std::array<std::byte*, kernels::kActivationKinds> data{};
+  std::array<std::size_t, kernels::kActivationKinds> row_bytes{};
 
   std::byte* Row(kernels::ActivationKind kind, std::int64_t row) const {
     const auto k = static_cast<std::size_t>(kind);
@@ -86,8 +88,8 @@ class CpuState {
   std::int64_t kv_bytes() const { return kv_bytes_; }
   std::int64_t activation_bytes() const { return activation_bytes_; }
 
-  // Allocates all and computes the rotation table on the team.
-  Status Allocate(ThreadTeam& team, const std::vector<float>& rope_factors);
+  // Allocates all out of `memory` and computes the rotation table on the team.
+  Status Allocate(MemoryPromise& memory, ThreadTeam& team, const std::vector<float>& rope_factors);
 
   const ModelConfig& config() const { return config_; }
   const KvGeometry& kv() const { return options_.kv; }

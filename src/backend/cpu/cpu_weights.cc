@@ -21,6 +21,20 @@ std::int64_t RoundUp(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
+// One product makes gate and up, from one kind of activations: rare files that mix types without a common
+// kind are multiplied in more bits there, all of which meet float32 in the end.
+kernels::Precision GatePrecision(const LayerTensors& tensors, kernels::Precision precision,
+                                 const kernels::KernelTable& table) {
+  using kernels::Precision;
+  for (const Precision candidate : {precision, Precision::k16Bit}) {
+    const auto gate = kernels::FormatFor(SourceTypeOf(tensors.gate.dtype), candidate);
+    const auto up = kernels::FormatFor(SourceTypeOf(tensors.up.dtype), candidate);
+    if (!gate || !up) return precision;  // refused when it is planned
+    if (table.ActivationFor(*gate) == table.ActivationFor(*up)) return candidate;
+  }
+  return Precision::kF32;
+}
+
 }  // namespace
 
 Status CpuWeights::PlanMatrix(const TensorView& tensor, kernels::Precision precision, LinearWeights& target) {
@@ -87,12 +101,7 @@ Status CpuWeights::PlanLayer(const LayerTensors& tensors, LayerWeights& layer, k
   }
   PlanFloats(tensors.attention_output_bias, layer.attention_output.bias);
 
-  // One product makes both, from one kind of activations: rare files that mix types without a common kind are
-  // multiplied in 16 bits here.
-  const auto gate = kernels::FormatFor(SourceTypeOf(tensors.gate.dtype), precision);
-  const auto up = kernels::FormatFor(SourceTypeOf(tensors.up.dtype), precision);
-  const bool alike = gate && up && kernels.ActivationFor(*gate) == kernels.ActivationFor(*up);
-  const kernels::Precision gate_precision = alike ? precision : kernels::Precision::k16Bit;
+  const kernels::Precision gate_precision = GatePrecision(tensors, precision, kernels);
   if (Status status = PlanMatrix(tensors.gate, gate_precision, layer.gate); !status.ok()) return status;
   LastJob().share_unit = kGatePanelUnit;
   if (Status status = PlanMatrix(tensors.up, gate_precision, layer.up); !status.ok()) return status;
@@ -126,14 +135,15 @@ Result<std::unique_ptr<CpuWeights>> CpuWeights::Plan(const ModelSource& model, k
   return weights;
 }
 
-Status CpuWeights::Pack(const ModelSource& model, ThreadTeam& team, const LoadProgress& progress) {
+Status CpuWeights::Pack(const ModelSource& model, MemoryPromise& memory, ThreadTeam& team,
+                        const LoadProgress& progress) {
   const auto report = [&](double fraction) {
     if (progress) progress("packing weights", fraction);
   };
   report(0.0);
-  Result<HugeBuffer> packed = HugeBuffer::Allocate(packed_bytes_, "packed weights");
-  Result<HugeBuffer> small = HugeBuffer::Allocate(small_bytes_, "norms and biases");
-  Result<HugeBuffer> table = HugeBuffer::Allocate(embedding_bytes_, "the embedding table");
+  Result<HugeBuffer> packed = memory.Allocate(packed_bytes_, "packed weights");
+  Result<HugeBuffer> small = memory.Allocate(small_bytes_, "norms and biases");
+  Result<HugeBuffer> table = memory.Allocate(embedding_bytes_, "the embedding table");
   for (const auto* buffer : {&packed, &small, &table}) {
     if (!buffer->ok()) return buffer->status();
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/huge_buffer.h"
+#include "backend/cpu/memory_ledger.h"
 #include "backend/cpu/thread_team.h"
 #include "backend/model_runner.h"
 #include "base/status.h"
@@ -45,8 +46,10 @@ class CpuWeights {
   // Bytes of all arenas.
   std::int64_t bytes() const { return packed_bytes_ + small_bytes_ + embedding_bytes_; }
 
-  // Packs in parallel: each lane the panels that it will multiply with. `model` is the one of Plan().
-  Status Pack(const ModelSource& model, ThreadTeam& team, const LoadProgress& progress);
+  // Packs in parallel into memory out of `memory`: each lane the panels that it will multiply with. `model`
+  // is the one of Plan().
+  Status Pack(const ModelSource& model, MemoryPromise& memory, ThreadTeam& team,
+              const LoadProgress& progress);
 
   const LayerWeights& layer(std::int32_t index) const { return layers_[static_cast<std::size_t>(index)]; }
   const float* output_norm() const { return output_norm_; }

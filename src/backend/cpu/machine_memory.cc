@@ -1,4 +1,4 @@
-#include "backend/cpu/available_memory.h"
+#include "backend/cpu/machine_memory.h"
 
 #include <algorithm>
 #include <fstream>
@@ -31,34 +31,48 @@ std::int64_t ReadField(const std::string& path, const std::string& name) {
   return 0;
 }
 
-std::int64_t Left(std::optional<std::int64_t> limit, std::optional<std::int64_t> usage,
-                  std::int64_t file_pages) {
-  if (!limit || *limit < 0) return kUnlimited;
+struct Group {
+  std::int64_t limit = kUnlimited;
+  std::int64_t left = kUnlimited;
+};
+
+Group MakeGroup(std::optional<std::int64_t> limit, std::optional<std::int64_t> usage,
+                std::int64_t file_pages) {
+  if (!limit || *limit < 0) return {};
   const std::int64_t used = std::max<std::int64_t>(0, usage.value_or(0) - file_pages);
-  return std::max<std::int64_t>(0, *limit - used);
+  return {*limit, std::max<std::int64_t>(0, *limit - used)};
 }
 
-std::int64_t LeftV2(const std::string& folder) {
+Group ReadGroupV2(const std::string& folder) {
   const std::string stat = folder + "/memory.stat";
-  return Left(ReadNumber(folder + "/memory.max"), ReadNumber(folder + "/memory.current"),
-              ReadField(stat, "inactive_file") + ReadField(stat, "active_file"));
+  return MakeGroup(ReadNumber(folder + "/memory.max"), ReadNumber(folder + "/memory.current"),
+                   ReadField(stat, "inactive_file") + ReadField(stat, "active_file"));
 }
 
-std::int64_t LeftV1(const std::string& folder) {
+Group ReadGroupV1(const std::string& folder) {
   const std::string stat = folder + "/memory.stat";
-  return Left(ReadNumber(folder + "/memory.limit_in_bytes"), ReadNumber(folder + "/memory.usage_in_bytes"),
-              ReadField(stat, "total_inactive_file") + ReadField(stat, "total_active_file"));
+  return MakeGroup(ReadNumber(folder + "/memory.limit_in_bytes"),
+                   ReadNumber(folder + "/memory.usage_in_bytes"),
+                   ReadField(stat, "total_inactive_file") + ReadField(stat, "total_active_file"));
+}
+
+std::int64_t ReadMeminfo(const std::string& root, const std::string& name) {
+  const std::int64_t kilobytes = ReadField(root + "/proc/meminfo", name);
+  return kilobytes > 0 ? kilobytes * 1024 : kUnlimited;
 }
 
 }  // namespace
 
-std::int64_t AvailableMemory(const std::string& root) {
-  const std::int64_t kilobytes = ReadField(root + "/proc/meminfo", "MemAvailable:");
-  std::int64_t available = kilobytes > 0 ? kilobytes * 1024 : kUnlimited;
+MachineMemory ReadMachineMemory(const std::string& root) {
+  MachineMemory memory{ReadMeminfo(root, "MemTotal:"), ReadMeminfo(root, "MemAvailable:")};
+  const auto apply = [&](const Group& group) {
+    memory.total = std::min(memory.total, group.limit);
+    memory.available = std::min(memory.available, group.left);
+  };
   const CgroupFolders folders = FindCgroupFolders(root, "memory");
-  for (const std::string& folder : folders.version2) available = std::min(available, LeftV2(folder));
-  for (const std::string& folder : folders.version1) available = std::min(available, LeftV1(folder));
-  return available;
+  for (const std::string& folder : folders.version2) apply(ReadGroupV2(folder));
+  for (const std::string& folder : folders.version1) apply(ReadGroupV1(folder));
+  return memory;
 }
 
 }  // namespace skipjack

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/unit/backend/emulated_kernels.h"
 #include "tests/unit/backend/runner_harness.h"
 #include "tests/unit/backend/synthetic_model.h"
 
@@ -21,12 +22,13 @@ struct Difference {
 };
 
 // Logits of all positions, from one prefill, against the reference.
-Difference Compare(const SyntheticModel& model, const CpuRunnerOptions& base, std::int32_t count) {
+Difference Compare(const SyntheticModel& model, const CpuRunnerOptions& base, std::int32_t count,
+                   const CpuHost& host = {}) {
   CpuRunnerOptions options = base;
   options.limits = SmallLimits(count + 16);
   options.limits.max_step_tokens = count;
   options.limits.max_logits_rows = count;
-  auto harness = RunnerHarness::Create(model.source, options);
+  auto harness = RunnerHarness::Create(model.source, options, host);
   if (harness == nullptr) return {1e9, 1e9};
   const std::vector<TokenId> tokens = Tokens(count, model.config.vocabulary);
   TestSequence sequence = harness->NewSequence(count);
@@ -144,6 +146,25 @@ TEST(ArchitectureTest, SixteenBitWeights) {
   EXPECT_LE(Compare(*model, options, 60).root_mean_square, 2e-2);
   options.kv_dtype = KvDType::kF32;
   EXPECT_LE(Compare(*model, options, 60).largest, kF32Tolerance);
+}
+
+// bfloat16 activations in every product, and where gate and up would want different ones.
+TEST(ArchitectureTest, BFloat16Products) {
+  const std::map<std::string, std::string> mixed = {{"attn_v.weight", "F16"}, {"ffn_gate.weight", "F16"}};
+  for (const auto& types : {std::map<std::string, std::string>(), mixed}) {
+    for (const std::int32_t head_dim : {32, 40}) {  // heads that are whole activation blocks, and not
+      const auto model = MakeSyntheticModel({.head_dim = head_dim, .types = types});
+      ASSERT_NE(model, nullptr);
+      CpuRunnerOptions options;
+      options.threads = 2;
+      options.compute = ComputeType::kBF16;
+      const CpuHost host = {.kernels = &KernelsWithEmulatedBFloat16()};
+      const long before = EmulatedBFloat16Products();
+      // Eight bits of every weight and activation are left.
+      EXPECT_LE(Compare(*model, options, 40, host).root_mean_square, 2e-2) << head_dim;
+      EXPECT_GT(EmulatedBFloat16Products(), before);
+    }
+  }
 }
 
 // Matrices of one phase that want different kinds of activations.

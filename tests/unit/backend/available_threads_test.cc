@@ -2,31 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "backend/cpu/available_memory.h"
 #include "backend/cpu/cpu_runner.h"
+#include "backend/cpu/machine_memory.h"
+#include "tests/unit/backend/fake_machine.h"
 
 namespace skipjack {
 namespace {
 
-// A fake /proc and /sys in a temporary folder.
 class AvailableThreadsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = testing::TempDir() + "/cgroup_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  void Write(const std::string& path, const std::string& text) { machine_.Write(path, text); }
 
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = root_ + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-
-  std::string root_;
+  FakeMachine machine_;
+  const std::string root_ = machine_.root();
 };
 
 TEST_F(AvailableThreadsTest, NoCgroupLeavesTheAffinityMask) {
@@ -89,22 +77,25 @@ TEST_F(AvailableThreadsTest, NonsenseIsNoLimit) {
 TEST_F(AvailableThreadsTest, MemoryIsTheLeastOfTheLimits) {
   Write("/proc/meminfo",
         "MemTotal:       24000000 kB\nMemFree: 5 kB\nMemAvailable:   10000 kB\nBuffers: 1 kB\n");
-  EXPECT_EQ(AvailableMemory(root_), 10000 * 1024);
+  EXPECT_EQ(ReadMachineMemory(root_).available, 10000 * 1024);
+  EXPECT_EQ(ReadMachineMemory(root_).total, std::int64_t{24000000} * 1024);
   Write("/proc/self/cgroup", "0::/a/b\n");
   Write("/sys/fs/cgroup/a/memory.max", "9000000\n");
   Write("/sys/fs/cgroup/a/memory.current", "5000000\n");
   Write("/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 2000000\nactive_file 500000\n");
   Write("/sys/fs/cgroup/a/b/memory.max", "max\n");
-  EXPECT_EQ(AvailableMemory(root_), 9000000 - (5000000 - 2500000));  // file pages are given back
+  EXPECT_EQ(ReadMachineMemory(root_).total, 9000000);
+  EXPECT_EQ(ReadMachineMemory(root_).available, 9000000 - (5000000 - 2500000));  // file pages are given back
   Write("/sys/fs/cgroup/a/memory.current", "99000000\n");
-  EXPECT_EQ(AvailableMemory(root_), 0);
+  EXPECT_EQ(ReadMachineMemory(root_).available, 0);
 }
 
 TEST_F(AvailableThreadsTest, MemoryLimitOfVersionOne) {
   Write("/proc/self/cgroup", "9:memory:/docker/abc\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1000\n");
   Write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "600\n");
-  EXPECT_EQ(AvailableMemory(root_), 400);
+  EXPECT_EQ(ReadMachineMemory(root_).available, 400);
+  EXPECT_EQ(ReadMachineMemory(root_).total, 1000);
 }
 
 TEST(AvailableThreads, ThisMachineHasSome) {

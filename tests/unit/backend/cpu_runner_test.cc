@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/cpu/memory_ledger.h"
 #include "tests/unit/backend/allocation_counter.h"
+#include "tests/unit/backend/fake_machine.h"
 #include "tests/unit/backend/runner_harness.h"
 #include "tests/unit/backend/synthetic_model.h"
 
@@ -80,6 +82,37 @@ TEST(CpuRunnerTest, NamesBothSizesWhenMemoryDoesNotSuffice) {
   const std::int64_t pool = CpuKvLayout(SomeModel()->config(), options).block_bytes << 30;
   EXPECT_NE(status.message().find("KV cache " + std::to_string(pool)), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("available"), std::string::npos);
+}
+
+// The pool's pages are taken as sequences grow, long after the model was loaded: a second model must not be
+// promised them.
+TEST(CpuRunnerTest, TwoModelsShareOneMachinesMemory) {
+  const FakeMachine machine;
+  machine.SetMemory(std::int64_t{1} << 30, std::int64_t{1} << 30);
+  const MemoryLedger memory(machine.root());
+  const std::shared_ptr<const ModelSource> model = SomeModel();
+  CpuRunnerOptions options = SmallOptions();
+  const std::int64_t block = CpuKvLayout(model->config(), options).block_bytes;
+  options.limits.kv_blocks = static_cast<std::int32_t>((std::int64_t{600} << 20) / block);
+  Result<std::unique_ptr<ModelRunner>> first = CreateCpuRunner(model, options, nullptr, {.memory = &memory});
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  const std::int64_t promised = memory.outstanding_bytes();
+  EXPECT_GE(promised, block * options.limits.kv_blocks);
+  EXPECT_LE(promised,
+            block * options.limits.kv_blocks + (std::int64_t{20} << 20));  // what is packed is there
+
+  const Status refused = CreateCpuRunner(model, options, nullptr, {.memory = &memory}).status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("KV cache " + std::to_string(block * options.limits.kv_blocks)),
+            std::string::npos);
+  EXPECT_NE(refused.message().find("has 1073741824 available, of which " + std::to_string(promised) +
+                                   " are promised to models that are loaded"),
+            std::string::npos)
+      << refused.message();
+
+  *first = nullptr;
+  EXPECT_EQ(memory.outstanding_bytes(), 0);
+  EXPECT_TRUE(CreateCpuRunner(model, options, nullptr, {.memory = &memory}).ok());
 }
 
 TEST(CpuRunnerTest, AForcedLevelMustBeThere) {

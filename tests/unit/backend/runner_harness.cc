@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/cpu/isa.h"
+
 namespace skipjack {
 
 RunnerHarness::RunnerHarness(std::shared_ptr<const ModelSource> model, CpuRunnerOptions options,
@@ -19,8 +21,8 @@ RunnerHarness::RunnerHarness(std::shared_ptr<const ModelSource> model, CpuRunner
 }
 
 std::unique_ptr<RunnerHarness> RunnerHarness::Create(std::shared_ptr<const ModelSource> model,
-                                                     CpuRunnerOptions options) {
-  Result<std::unique_ptr<ModelRunner>> runner = CreateCpuRunner(model, options, nullptr);
+                                                     CpuRunnerOptions options, const CpuHost& host) {
+  Result<std::unique_ptr<ModelRunner>> runner = CreateCpuRunner(model, options, nullptr, host);
   if (!runner.ok()) {
     ADD_FAILURE() << runner.status().ToString();
     return nullptr;
@@ -28,13 +30,14 @@ std::unique_ptr<RunnerHarness> RunnerHarness::Create(std::shared_ptr<const Model
   return std::unique_ptr<RunnerHarness>(new RunnerHarness(std::move(model), options, std::move(*runner)));
 }
 
-std::unique_ptr<RunnerHarness> RunnerHarness::Open(const std::string& path, const CpuRunnerOptions& options) {
+std::unique_ptr<RunnerHarness> RunnerHarness::Open(const std::string& path, const CpuRunnerOptions& options,
+                                                   const CpuHost& host) {
   Result<std::shared_ptr<const ModelSource>> model = ModelSource::Open(path);
   if (!model.ok()) {
     ADD_FAILURE() << model.status().ToString();
     return nullptr;
   }
-  return Create(*model, options);
+  return Create(*model, options, host);
 }
 
 TestSequence RunnerHarness::NewSequence(std::int32_t tokens_capacity) {
@@ -123,6 +126,11 @@ std::string FixturePath(const std::string& name) {
 
 std::string SmolLm2Path() {
   return SKIPJACK_SMOLLM2;
+}
+
+bool IsThere(Isa isa) {
+  if (isa == Isa::kAvx512) return kernels::IsSupported(kernels::IsaLevel::kAvx512);
+  return isa != Isa::kAvx2 || kernels::IsSupported(kernels::IsaLevel::kAvx2);
 }
 
 RunnerLimits SmallLimits(std::int32_t context_length) {

@@ -30,8 +30,9 @@ class RunnerHarness {
  public:
   // Fails the test when the runner cannot be made.
   static std::unique_ptr<RunnerHarness> Create(std::shared_ptr<const ModelSource> model,
-                                               CpuRunnerOptions options);
-  static std::unique_ptr<RunnerHarness> Open(const std::string& path, const CpuRunnerOptions& options);
+                                               CpuRunnerOptions options, const CpuHost& host = {});
+  static std::unique_ptr<RunnerHarness> Open(const std::string& path, const CpuRunnerOptions& options,
+                                             const CpuHost& host = {});
 
   ModelRunner& runner() { return *runner_; }
   const RunnerLimits& limits() const { return options_.limits; }
@@ -62,6 +63,9 @@ float Margin(std::span<const float> logits);
 std::string FixturePath(const std::string& name);
 // Empty when the model was not found at configure time.
 std::string SmolLm2Path();
+
+// Whether this machine has a level that a test forces.
+bool IsThere(Isa isa);
 
 // Limits that suit small test models.
 RunnerLimits SmallLimits(std::int32_t context_length = 512);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/cpu/memory_ledger.h"
+#include "tests/unit/backend/fake_machine.h"
+
 namespace skipjack {
 namespace {
 
@@ -75,8 +78,23 @@ TEST(KvBudgetTest, NotEvenOneBlockIsAnError) {
   EXPECT_FALSE(PlanKvBudget(entry, {.model_context = 1000, .block_bytes = 1000, .machine_bytes = 1}).ok());
 }
 
+// The limit of any group above ours is the machine.
+TEST(KvBudgetTest, AQuarterOfANestedControlGroup) {
+  const FakeMachine machine;
+  machine.SetMemory(std::int64_t{64} << 30, std::int64_t{32} << 30);
+  machine.Write("/proc/self/cgroup", "0::/kubepods/pod1/container\n");
+  machine.Write("/sys/fs/cgroup/memory.max", "max\n");
+  machine.Write("/sys/fs/cgroup/kubepods/pod1/memory.max", "400000\n");
+  machine.Write("/sys/fs/cgroup/kubepods/pod1/container/memory.max", "max\n");
+  const MemoryLedger ledger(machine.root());
+  const auto budget = PlanKvBudget(
+      Entry(), {.model_context = 1000, .block_bytes = 1000, .machine_bytes = ledger.machine_bytes()});
+  ASSERT_TRUE(budget.ok());
+  EXPECT_EQ(budget->blocks, 100);
+}
+
 TEST(KvBudgetTest, ThisMachineHasMemory) {
-  EXPECT_GT(MachineMemoryBytes(), 64 << 20);
+  EXPECT_GT(MemoryLedger().machine_bytes(), 64 << 20);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ ModelEntry Entry() {
 }
 
 Status LoadStatus(const ModelEntry& entry) {
-  return LoadServedModel(entry, nullptr, 100, [](const std::string&, double) {}).status();
+  return LoadServedModel(entry, MemoryLedger(), nullptr, 100, [](const std::string&, double) {}).status();
 }
 
 class CountingObserver final : public EngineObserver {
@@ -44,11 +44,12 @@ class CountingObserver final : public EngineObserver {
 TEST(ModelLoaderTest, LoadsAndWarmsAModel) {
   const auto observer = std::make_shared<CountingObserver>();
   std::vector<std::string> phases;
-  auto loaded = LoadServedModel(Entry(), observer, 100, [&](const std::string& phase, double fraction) {
-    EXPECT_GE(fraction, 0.0);
-    EXPECT_LE(fraction, 1.0);
-    if (phases.empty() || phases.back() != phase) phases.push_back(phase);
-  });
+  auto loaded =
+      LoadServedModel(Entry(), MemoryLedger(), observer, 100, [&](const std::string& phase, double fraction) {
+        EXPECT_GE(fraction, 0.0);
+        EXPECT_LE(fraction, 1.0);
+        if (phases.empty() || phases.back() != phase) phases.push_back(phase);
+      });
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   const ServedModel& model = **loaded;
   EXPECT_EQ(model.name, "tiny");
@@ -107,7 +108,7 @@ TEST(ModelLoaderTest, AConfiguredTemplateReplacesTheModels) {
   std::ofstream(path) << "{{ messages[0].content }}";
   ModelEntry entry = Entry();
   entry.chat_template = path;
-  const auto loaded = LoadServedModel(entry, nullptr, 100, [](const std::string&, double) {});
+  const auto loaded = LoadServedModel(entry, MemoryLedger(), nullptr, 100, [](const std::string&, double) {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   ASSERT_TRUE((*loaded)->chat_template);
   std::ofstream(path) << "{% broken";
