@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "tests/unit/backend/emulated_kernels.h"
 #include "tests/unit/backend/runner_harness.h"
 #include "tests/unit/backend/synthetic_model.h"
 
@@ -32,25 +33,47 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+enum class Weights {
+  kMixed,    // types that want different activations
+  kKQuants,  // scales in two levels, stored minima, groups of 16 and 32
+  kFloat,    // bfloat16 when packed in 16 bits
+};
+
+SyntheticConfig ConfigOf(Weights weights) {
+  SyntheticConfig config{.hidden = 96, .heads = 6, .kv_heads = 2, .head_dim = 32};
+  switch (weights) {
+    case Weights::kMixed:
+      config.types = {{"attn_q.weight", "Q4_0"},      {"attn_k.weight", "Q8_0"},   {"attn_v.weight", "F16"},
+                      {"attn_output.weight", "Q8_0"}, {"ffn_gate.weight", "Q4_0"}, {"ffn_up.weight", "Q4_0"},
+                      {"ffn_down.weight", "Q8_0"},    {"output.weight", "Q4_0"}};
+      break;
+    case Weights::kKQuants:
+      config.hidden = config.feed_forward = 256;
+      config.heads = 8;
+      config.types = {{"attn_q.weight", "Q4_K"},      {"attn_k.weight", "Q6_K"},   {"attn_v.weight", "Q4_1"},
+                      {"attn_output.weight", "Q4_1"}, {"ffn_gate.weight", "Q4_K"}, {"ffn_up.weight", "Q4_1"},
+                      {"ffn_down.weight", "Q6_K"},    {"output.weight", "Q6_K"}};
+      break;
+    case Weights::kFloat:
+      break;
+  }
+  return config;
+}
+
 struct Setup {
   std::string name;
+  Weights weights;
   ComputeType compute;
-  Isa isa;
+  Isa isa = Isa::kAuto;
+  bool emulated_pairs = false;  // bfloat16 products, emulated
 };
 
 class DeterminismTest : public testing::TestWithParam<Setup> {
  protected:
-  static void SetUpTestSuite() {
-    const std::map<std::string, std::string> types = {
-        {"attn_q.weight", "Q4_0"},      {"attn_k.weight", "Q8_0"},   {"attn_v.weight", "F16"},
-        {"attn_output.weight", "Q8_0"}, {"ffn_gate.weight", "Q4_0"}, {"ffn_up.weight", "Q4_0"},
-        {"ffn_down.weight", "Q8_0"},    {"output.weight", "Q4_0"}};
-    model_ = MakeSyntheticModel({.hidden = 96, .heads = 6, .kv_heads = 2, .head_dim = 32, .types = types})
-                 .release();
-  }
-  static void TearDownTestSuite() {
-    delete model_;
-    model_ = nullptr;
+  void SetUp() override {
+    if (!IsThere(GetParam().isa)) GTEST_SKIP() << "this machine lacks the instruction set";
+    model_ = MakeSyntheticModel(ConfigOf(GetParam().weights));
+    ASSERT_NE(model_, nullptr);
   }
 
   std::unique_ptr<RunnerHarness> Make(int threads, std::int32_t block_tokens = 16) const {
@@ -63,7 +86,9 @@ class DeterminismTest : public testing::TestWithParam<Setup> {
     options.limits.kv_blocks = 6 * 1024 / block_tokens;
     options.limits.max_step_tokens = 700;
     options.limits.max_logits_rows = 700;
-    return RunnerHarness::Create(model_->source, options);
+    CpuHost host;
+    if (GetParam().emulated_pairs) host.kernels = &KernelsWithEmulatedBFloat16();
+    return RunnerHarness::Create(model_->source, options, host);
   }
 
   // Logits of every position, from a single step of one thread.
@@ -84,12 +109,10 @@ class DeterminismTest : public testing::TestWithParam<Setup> {
     }
   }
 
-  static SyntheticModel* model_;
+  std::unique_ptr<SyntheticModel> model_;
   std::vector<TokenId> tokens_;
   Rows base_;
 };
-
-SyntheticModel* DeterminismTest::model_ = nullptr;
 
 TEST_P(DeterminismTest, AnyNumberOfThreads) {
   ASSERT_EQ(Base().size(), static_cast<std::size_t>(kLength));
@@ -173,12 +196,29 @@ TEST_P(DeterminismTest, RunningAStepAgainGivesTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Computes, DeterminismTest,
-                         testing::Values(Setup{"f32", ComputeType::kF32, Isa::kAuto},
-                                         Setup{"half", ComputeType::kBF16, Isa::kAuto},
-                                         Setup{"int8", ComputeType::kInt8, Isa::kAuto},
-                                         Setup{"int8_generic", ComputeType::kInt8, Isa::kGeneric}),
-                         [](const auto& test) { return test.param.name; });
+std::string NameOf(const testing::TestParamInfo<Setup>& test) {
+  return test.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Computes, DeterminismTest,
+    testing::Values(Setup{"f32", Weights::kMixed, ComputeType::kF32},
+                    Setup{"half", Weights::kMixed, ComputeType::kBF16},
+                    Setup{"bf16", Weights::kFloat, ComputeType::kBF16},
+                    Setup{"bf16_avx512", Weights::kFloat, ComputeType::kBF16, Isa::kAvx512},
+                    Setup{"bf16_emulated_pairs", Weights::kFloat, ComputeType::kBF16, Isa::kAuto, true},
+                    Setup{"int8_generic", Weights::kMixed, ComputeType::kInt8, Isa::kGeneric},
+                    Setup{"int8_avx2", Weights::kMixed, ComputeType::kInt8, Isa::kAvx2},
+                    Setup{"int8_avx512", Weights::kMixed, ComputeType::kInt8, Isa::kAvx512},
+                    Setup{"k_quants_avx2", Weights::kKQuants, ComputeType::kInt8, Isa::kAvx2},
+                    Setup{"k_quants_avx512", Weights::kKQuants, ComputeType::kInt8, Isa::kAvx512}),
+    NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Long, DeterminismTest,
+                         testing::Values(Setup{"k_quants_generic", Weights::kKQuants, ComputeType::kInt8,
+                                               Isa::kGeneric},
+                                         Setup{"k_quants_f32", Weights::kKQuants, ComputeType::kF32}),
+                         NameOf);
 
 // One sequence's numerical trouble is its own.
 TEST(NonFiniteTest, StaysInItsSequence) {

@@ -39,7 +39,7 @@ struct Case {
 
 constexpr Tolerance kExact = {2e-3f, false, 0.01f, 1.0};
 constexpr Tolerance kHalf = {0.1f, false, 0.1f, 1.0};
-// The fixtures' own for bfloat16 activations; here only the products round to it, so that much less is lost.
+// Tighter than the fixtures' own for bfloat16 activations: here only what enters a product is rounded.
 constexpr Tolerance kBFloat16 = {0.5f, true, 0.5f, 0.98, 0.02};
 constexpr Tolerance kQuantised = {2.0f, true, 1.5f, 0.9};
 

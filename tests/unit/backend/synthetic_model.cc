@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
+#include <span>
 
 #include "tensor/dtype.h"
+#include "tests/unit/backend/quantise_row.h"
 #include "tests/unit/model/gguf_builder.h"
 
 namespace skipjack {
@@ -20,48 +21,20 @@ struct Stored {
   std::string data;
 };
 
-std::string HalfBytes(float value) {
-  return Bytes(FloatToHalf(value));
-}
-
-// Q8_0: 32 numbers as a half scale and signed bytes. Q4_0: a half scale and nibbles with 8 for zero, low ones
-// first.
-std::string QuantiseBlock(float* values, bool four_bits) {
-  float largest = 0.0f;
-  for (int i = 0; i < 32; ++i) largest = std::max(largest, std::abs(values[i]));
-  const float steps = four_bits ? 7.0f : 127.0f;
-  const float scale = HalfToFloat(FloatToHalf(largest / steps));
-  int codes[32];
-  for (int i = 0; i < 32; ++i) {
-    codes[i] = scale == 0.0f ? 0 : static_cast<int>(std::clamp(std::round(values[i] / scale), -steps, steps));
-    values[i] = static_cast<float>(codes[i]) * scale;
+DType TypeByName(const std::string& name) {
+  for (const DType type :
+       {DType::kF32, DType::kF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ4_K, DType::kQ6_K}) {
+    if (Info(type).name == name) return type;
   }
-  std::string block = HalfBytes(scale);
-  if (!four_bits) {
-    for (const int code : codes) block += Bytes(static_cast<std::int8_t>(code));
-    return block;
-  }
-  for (int i = 0; i < 16; ++i) {
-    block += Bytes(static_cast<std::uint8_t>((codes[i] + 8) | ((codes[i + 16] + 8) << 4)));
-  }
-  return block;
+  ADD_FAILURE() << "synthetic models have no " << name;
+  return DType::kF32;
 }
 
 // Encodes and replaces `values` by what the encoding stands for.
-Stored Store(std::vector<float>& values, const std::string& type) {
-  Stored stored;
-  if (type == "Q8_0" || type == "Q4_0") {
-    stored.type = static_cast<std::uint32_t>(type == "Q8_0" ? DType::kQ8_0 : DType::kQ4_0);
-    for (std::size_t i = 0; i < values.size(); i += 32)
-      stored.data += QuantiseBlock(&values[i], type == "Q4_0");
-    return stored;
-  }
-  const bool half = type == "F16";
-  stored.type = static_cast<std::uint32_t>(half ? DType::kF16 : DType::kF32);
-  for (float& value : values) {
-    if (half) value = HalfToFloat(FloatToHalf(value));
-    stored.data += half ? HalfBytes(value) : Bytes(value);
-  }
+Stored Store(std::vector<float>& values, const std::string& name) {
+  const DType type = TypeByName(name);
+  Stored stored{static_cast<std::uint32_t>(type), QuantiseRow(type, values)};
+  Dequantize(type, std::as_bytes(std::span(stored.data)), values);
   return stored;
 }
 

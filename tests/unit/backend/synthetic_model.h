@@ -31,7 +31,8 @@ struct SyntheticConfig {
   std::int32_t original_context = 0;
   std::vector<float> rope_factors = {};  // llama3 divisors
   std::uint32_t seed = 1;
-  // Storage by tensor name's last part ("attn_q.weight"): "F32" (default), "F16", "Q8_0" or "Q4_0".
+  // Storage by tensor name's last part ("attn_q.weight"): "F32" (default), "F16", "Q8_0", "Q4_0",
+  // "Q4_1", "Q4_K" or "Q6_K".
   std::map<std::string, std::string> types = {};
 };
 
