@@ -68,6 +68,34 @@ class LinearKernels {
     int count;
   };
 
+  // Sizes of a chunk, which would cost divisions to work out for each.
+  struct ChunkShape {
+    ChunkShape(const PackedFormat& format, int width)
+        : columns(width),
+          groups(format.is_integer() ? width / format.group : 0),
+          scale_bytes(ChunkScaleBytes(format, width)),
+          bytes(ChunkBytes(format, width)) {}
+
+    int columns;
+    int groups;
+    std::size_t scale_bytes;
+    std::size_t bytes;
+  };
+
+  // A matrix and the shapes of its panels' chunks: all full but the last.
+  struct Panels {
+    explicit Panels(const PackedMatrix& from)
+        : matrix(from),
+          full_chunks(from.columns / kChunkColumns),
+          full(from.format, kChunkColumns),
+          rest(from.format, static_cast<int>(from.columns % kChunkColumns)) {}
+
+    const PackedMatrix& matrix;
+    std::int64_t full_chunks;
+    ChunkShape full;
+    ChunkShape rest;  // may have no columns
+  };
+
   static int RowsPerBlock(const LinearArgs& args) {
     const std::size_t fit = kCacheBytes / args.activations.row_bytes / 8 * 8;
     if (fit < 32) return 32;
@@ -79,47 +107,48 @@ class LinearKernels {
     const std::size_t row_bytes = args.activations.row_bytes;
     const Rows rows{args.activations.data + static_cast<std::size_t>(first_row) * row_bytes, row_bytes,
                     row_count};
+    const bool gated = args.epilogue == Epilogue::kSwiGlu;
+    const Panels weights(*args.weights);
+    const Panels up(gated ? *args.up : *args.weights);
     for (std::int64_t p = args.first_panel; p < args.first_panel + args.panel_count; ++p) {
-      Panel(*args.weights, p, rows, scratch, scratch.sums);
-      if (args.epilogue == Epilogue::kSwiGlu) Panel(*args.up, p, rows, scratch, scratch.up_sums);
+      Panel(weights, p, rows, scratch, scratch.sums);
+      if (gated) Panel(up, p, rows, scratch, scratch.up_sums);
       Finish(args, p, first_row, row_count, scratch);
     }
   }
 
-  static void Panel(const PackedMatrix& matrix, std::int64_t panel, const Rows& rows, Scratch& scratch,
+  static void Panel(const Panels& panels, std::int64_t panel, const Rows& rows, Scratch& scratch,
                     float* sums) {
     std::memset(sums, 0, static_cast<std::size_t>(rows.count) * kPanelRows * sizeof(float));
-    const std::byte* chunk = matrix.Panel(panel);
-    for (std::int64_t column = 0; column < matrix.columns; column += kChunkColumns) {
-      const std::int64_t left = matrix.columns - column;
-      const int columns = left < kChunkColumns ? static_cast<int>(left) : kChunkColumns;
-      if constexpr (S::kBFloat16Products) {
-        if (matrix.format.storage == CodeStorage::kBFloat16) {
-          BFloat16Columns(chunk, column, columns, rows, sums);
-          chunk += ChunkBytes(matrix.format, columns);
-          continue;
-        }
-      }
-      if (matrix.format.is_integer()) {
-        IntegerColumns(matrix.format, chunk, column, columns, rows, scratch, sums);
-      } else {
-        FloatColumns(matrix.format, chunk, column, columns, rows, scratch, sums);
-      }
-      chunk += ChunkBytes(matrix.format, columns);
+    const PackedFormat& format = panels.matrix.format;
+    const std::byte* chunk = panels.matrix.Panel(panel);
+    for (std::int64_t c = 0; c < panels.full_chunks; ++c, chunk += panels.full.bytes)
+      Chunk(format, panels.full, chunk, c * kChunkColumns, rows, scratch, sums);
+    if (panels.rest.columns > 0)
+      Chunk(format, panels.rest, chunk, panels.full_chunks * kChunkColumns, rows, scratch, sums);
+  }
+
+  static void Chunk(const PackedFormat& format, const ChunkShape& shape, const std::byte* packed,
+                    std::int64_t column, const Rows& rows, Scratch& scratch, float* sums) {
+    if constexpr (S::kBFloat16Products) {
+      if (format.storage == CodeStorage::kBFloat16)
+        return BFloat16Columns(packed, column, shape.columns, rows, sums);
     }
+    if (format.is_integer()) return IntegerColumns(format, shape, packed, column, rows, scratch, sums);
+    FloatColumns(format, packed, column, shape.columns, rows, scratch, sums);
   }
 
   // ---- integer codes ----
 
-  static void IntegerColumns(const PackedFormat& format, const std::byte* packed, std::int64_t column,
-                             int columns, const Rows& rows, Scratch& scratch, float* sums) {
+  static void IntegerColumns(const PackedFormat& format, const ChunkShape& shape, const std::byte* packed,
+                             std::int64_t column, const Rows& rows, Scratch& scratch, float* sums) {
     const auto* scales = reinterpret_cast<const std::uint8_t*>(packed);
-    const std::uint8_t* codes = scales + ChunkScaleBytes(format, columns);
-    ExpandScales(format, scales, columns / format.group, scratch);
+    const std::uint8_t* codes = scales + shape.scale_bytes;
+    ExpandScales(format, scales, shape.groups, scratch);
     IntegerChunk chunk;
     chunk.scales = scratch.scales;
     chunk.minima = scratch.minima;
-    chunk.blocks = columns / kBlockColumns;
+    chunk.blocks = shape.columns / kBlockColumns;
     chunk.group = format.group;
     chunk.max_code = format.max_code;
     if (format.storage == CodeStorage::kByte) {
