@@ -140,6 +140,10 @@ const TensorView* GgufFile::FindTensor(std::string_view name) const {
   return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
 }
 
+void GgufFile::Prefetch(std::span<const std::byte> part) const {
+  for (const std::unique_ptr<MappedFile>& mapping : mappings_) mapping->Prefetch(part);
+}
+
 void GgufFile::DropMappedPages() const {
   for (const std::unique_ptr<MappedFile>& mapping : mappings_) mapping->DropPages();
 }

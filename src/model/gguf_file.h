@@ -51,6 +51,8 @@ class GgufFile {
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const TensorView* FindTensor(std::string_view name) const;
 
+  // See ModelSource.
+  void Prefetch(std::span<const std::byte> part) const;
   void DropMappedPages() const;
 
  private:

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "model/architecture.h"
+#include "model/memory_estimate.h"
 #include "model/printable.h"
 
 namespace skipjack {
@@ -35,6 +36,7 @@ struct Summary {
   std::string architecture;  // as the file says it, may be empty
   std::string name;
   std::optional<ModelConfig> config;  // when we can run it
+  MemoryEstimate memory;              // then
   Status verdict;                     // why not
 
   double BitsPerWeight() const {
@@ -58,7 +60,9 @@ Summary Summarize(const GgufFile& file) {
   ModelConfig config;
   ModelTensors tensors;
   summary.verdict = DescribeModel(file, &config, &tensors);
-  if (summary.verdict.ok()) summary.config = config;
+  if (!summary.verdict.ok()) return summary;
+  summary.config = config;
+  summary.memory = EstimateMemory(config, tensors, ServingAssumptions{});
   return summary;
 }
 
@@ -78,10 +82,10 @@ constexpr std::string_view TypeName() {
   }
 }
 
-std::string Size(std::int64_t bytes) {
-  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes) / 1024;
+std::string Size(double bytes) {
+  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
+  double value = bytes / 1024;
   std::size_t unit = 0;
   while (value >= 1024 && unit + 1 < std::size(kUnits)) {
     value /= 1024;
@@ -168,14 +172,28 @@ void AppendTable(const std::vector<Row>& rows, std::string* out) {
 
 void AppendMemory(const Summary& summary, std::string* out) {
   auto line = std::back_inserter(*out);
-  fmt::format_to(line, "\nMemory needed\n  weights (as stored)  {}\n", Size(summary.weight_bytes));
+  const auto row = [&](std::string_view what, const std::string& value) {
+    fmt::format_to(line, "  {:<22}{}\n", what, value);
+  };
+  fmt::format_to(line, "\nMemory\n");
+  row("weights in the file", Size(static_cast<double>(summary.weight_bytes)));
   if (!summary.config) return;
   const ModelConfig& config = *summary.config;
-  const std::int64_t half = config.KvBytesPerToken(2);
-  fmt::format_to(line, "  KV cache, f16        {} a token, {} for the whole context of {} tokens\n",
-                 Size(half), Size(half * config.context_length), config.context_length);
-  fmt::format_to(line, "  KV cache, f32        {} a token, {} for the whole context\n", Size(2 * half),
-                 Size(2 * half * config.context_length));
+  const MemoryEstimate& memory = summary.memory;
+  constexpr ServingAssumptions kDefaults;
+  row("weights, packed", "about " + Size(memory.weights));
+  for (const auto& [type, bytes] : {std::pair("KV cache, f16 or bf16", 2), std::pair("KV cache, f32", 4)}) {
+    const auto per_token = static_cast<double>(config.KvBytesPerToken(bytes));
+    row(type, fmt::format("{} a token, {} for the whole context of {} tokens", Size(per_token),
+                          Size(per_token * config.context_length), config.context_length));
+  }
+  row("activations",
+      fmt::format("about {} for steps of {} tokens", Size(memory.activations), kDefaults.max_batch_tokens));
+  row("serving",
+      fmt::format("about {} with one full context, {} with one for each of {} sequences (KV in f16; without "
+                  "kv.device_memory at most a quarter of the machine's memory is taken for it)",
+                  Size(memory.weights + memory.activations + memory.kv_context),
+                  Size(memory.weights + memory.activations + memory.kv_sequences), kDefaults.max_sequences));
 }
 
 std::string TextReport(const GgufFile& file, const Summary& summary) {
@@ -244,6 +262,14 @@ Json MemoryJson(const Summary& summary) {
   if (!summary.config) return memory;
   const ModelConfig& config = *summary.config;
   memory["context_length"] = config.context_length;
+  constexpr ServingAssumptions kDefaults;
+  const auto whole = [](double bytes) { return static_cast<std::int64_t>(std::min(bytes, 9e18)); };
+  memory["estimate"] = {{"max_batch_tokens", kDefaults.max_batch_tokens},
+                        {"max_sequences", kDefaults.max_sequences},
+                        {"packed_weight_bytes", whole(summary.memory.weights)},
+                        {"activation_bytes", whole(summary.memory.activations)},
+                        {"kv_bytes_for_context", whole(summary.memory.kv_context)},
+                        {"kv_bytes_for_sequences", whole(summary.memory.kv_sequences)}};
   for (const auto& [name, bytes] : {std::pair("f16", 2), std::pair("f32", 4)}) {
     const std::int64_t per_token = config.KvBytesPerToken(bytes);
     memory["kv"][name] = {{"bytes_per_token", per_token},

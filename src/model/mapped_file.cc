@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 namespace skipjack {
@@ -52,6 +54,19 @@ Result<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) {
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::Prefetch(std::span<const std::byte> part) const {
+  // The kernel reads ahead no more than a device's limit for one request, however long the range is.
+  constexpr std::uintptr_t kRequest = 128 * 1024;
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes_.data());
+  const auto first = std::max(reinterpret_cast<std::uintptr_t>(part.data()), begin);
+  const auto end =
+      std::min(reinterpret_cast<std::uintptr_t>(part.data()) + part.size(), begin + bytes_.size());
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  for (std::uintptr_t at = first / page * page; at < end; at += kRequest) {
+    ::madvise(reinterpret_cast<void*>(at), std::min(kRequest, end - at), MADV_WILLNEED);
+  }
 }
 
 void MappedFile::DropPages() const {

@@ -21,6 +21,11 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  // Asks the kernel to begin reading `part` of bytes() from the disk, and returns without waiting for it:
+  // reading a page later that is not there yet stops for that page alone otherwise. Bytes outside the file
+  // are ignored.
+  void Prefetch(std::span<const std::byte> part) const;
+
   // Lets the kernel take the pages back; later reads fault them in again.
   void DropPages() const;
 

@@ -27,6 +27,10 @@ std::int64_t ModelSource::weight_bytes() const {
   return bytes;
 }
 
+void ModelSource::Prefetch(std::span<const std::byte> part) const {
+  file_->Prefetch(part);
+}
+
 void ModelSource::DropMappedPages() const {
   file_->DropMappedPages();
 }

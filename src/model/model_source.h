@@ -2,8 +2,10 @@
 // any thread may read it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -34,6 +36,11 @@ class ModelSource {
 
   // Sum of all tensor bytes.
   std::int64_t weight_bytes() const;
+
+  // Asks the kernel to begin reading a tensor's bytes (TensorView::data, or a part of them) from the disk,
+  // without waiting for that. Whoever goes through a model that may not be cached asks for what comes next
+  // before it works on what is there: page faults alone read little by little.
+  void Prefetch(std::span<const std::byte> part) const;
 
   // Tells the kernel that mapped pages are no longer needed (after repacking), so that they leave our
   // resident set; reading `tensors()` afterwards still works and faults them in again.

@@ -37,6 +37,14 @@ TEST(InspectTest, CountsTheTinyModelByHand) {
   EXPECT_EQ(report["memory"]["kv"]["f16"]["bytes_per_token"], 2 * 2 * 2 * 4 * 2);
   EXPECT_EQ(report["memory"]["kv"]["f32"]["bytes_for_context"], 2 * 2 * 2 * 4 * 4 * 64);
   EXPECT_EQ(report["types"]["F32"]["tensors"], 21);
+  // Matrices become bfloat16, norms are left out; the embedding stays as it is.
+  const json& estimate = report["memory"]["estimate"];
+  EXPECT_EQ(estimate["packed_weight_bytes"], 160 * 4 + (160 + 2 * (2 * 256 + 2 * 128 + 3 * 384)) * 2);
+  // 512 tokens of twice 16 hidden, twice 16 query, 2 * 8 key and value, 24 feed-forward numbers; 32 rows of
+  // 10 logits; 64 rotations of 4 numbers.
+  EXPECT_EQ(estimate["activation_bytes"], 4 * (512 * (2 * 16 + 2 * 16 + 2 * 8 + 24) + 32 * 10 + 64 * 4));
+  EXPECT_EQ(estimate["kv_bytes_for_context"], 2 * 2 * 2 * 4 * 2 * 64);
+  EXPECT_EQ(estimate["kv_bytes_for_sequences"], 32 * 2 * 2 * 2 * 4 * 2 * 64);
   EXPECT_EQ(report["supported"], true);
   EXPECT_EQ(report["metadata"]["llama.block_count"], 2);
   EXPECT_EQ(report["metadata"]["tokenizer.ggml.tokens"], json({"a", "b", "c"}));
@@ -47,10 +55,11 @@ TEST(InspectTest, CountsTheTinyModelByHand) {
 TEST(InspectTest, TextOfAQuantisedModel) {
   const auto text = InspectModel(SKIPJACK_FIXTURES "/gguf/llama.Q4_K_M.gguf", false);
   ASSERT_TRUE(text.ok()) << text.status().ToString();
-  EXPECT_THAT(*text,
-              AllOf(HasSubstr("GGUF version 3"), HasSubstr("architecture llama"), HasSubstr("text[648]"),
-                    HasSubstr("blk.1.ffn_down.weight"), HasSubstr("Q4_K"), HasSubstr("661136 bytes"),
-                    HasSubstr("512 B a token"), HasSubstr("Skipjack can run this model: yes")));
+  EXPECT_THAT(*text, AllOf(HasSubstr("GGUF version 3"), HasSubstr("architecture llama"),
+                           HasSubstr("text[648]"), HasSubstr("blk.1.ffn_down.weight"), HasSubstr("Q4_K"),
+                           HasSubstr("661136 bytes"), HasSubstr("512 B a token"),
+                           HasSubstr("weights, packed       about"), HasSubstr("for steps of 512 tokens"),
+                           HasSubstr("each of 32 sequences"), HasSubstr("Skipjack can run this model: yes")));
   EXPECT_LT(text->size(), 20000u);  // the vocabulary is shortened
 }
 
@@ -71,7 +80,7 @@ TEST(InspectTest, ArchitecturesWeDoNotRun) {
   GgufBuilder builder = gguf::TinyLlama();
   builder.String("general.architecture", "mamba");
   const std::string text = Report(builder, false);
-  EXPECT_THAT(text, AllOf(HasSubstr("architecture mamba"), HasSubstr("weights (as stored)  16.6 KiB"),
+  EXPECT_THAT(text, AllOf(HasSubstr("architecture mamba"), HasSubstr("weights in the file   16.6 KiB"),
                           Not(HasSubstr("KV cache")), HasSubstr("'mamba' is not supported")));
   EXPECT_TRUE(text.ends_with("(supported: llama)\n")) << text;
   builder.Remove("general.architecture");
