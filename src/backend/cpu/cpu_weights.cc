@@ -154,9 +154,11 @@ Status CpuWeights::Pack(const ModelSource& model, MemoryPromise& memory, ThreadT
 
   const std::span<const std::byte> embedding = model.tensors().token_embedding.data;
   std::size_t next = 0;
+  Prefetch(model, 0);
   for (std::size_t phase = 0; phase < phase_ends_.size(); ++phase) {
     const std::size_t end = phase_ends_[phase];
     const bool last = phase + 1 == phase_ends_.size();
+    if (!last) Prefetch(model, phase + 1);  // the disk works while this one is packed
     team.Run([&](int lane) {
       for (std::size_t i = next; i < end; ++i) PackShare(jobs_[i], team.size(), lane);
       if (!last) return;
@@ -174,6 +176,12 @@ Status CpuWeights::Pack(const ModelSource& model, MemoryPromise& memory, ThreadT
   jobs_ = {};
   float_jobs_ = {};
   return {};
+}
+
+void CpuWeights::Prefetch(const ModelSource& model, std::size_t phase) const {
+  for (std::size_t i = phase == 0 ? 0 : phase_ends_[phase - 1]; i < phase_ends_[phase]; ++i)
+    model.Prefetch(jobs_[i].tensor->data);
+  if (phase + 1 == phase_ends_.size()) model.Prefetch(model.tensors().token_embedding.data);
 }
 
 void CpuWeights::PackShare(const PackJob& job, int lanes, int lane) {

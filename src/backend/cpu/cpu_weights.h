@@ -84,6 +84,8 @@ class CpuWeights {
   Status PlanMatrix(const TensorView& tensor, kernels::Precision precision, LinearWeights& target);
   void PlanFloats(const TensorView& tensor, const float*& target, bool rotated = false);
   PackJob& LastJob() { return jobs_.back(); }
+  // Asks for the tensors of a phase to be read from the disk.
+  void Prefetch(const ModelSource& model, std::size_t phase) const;
   void PackShare(const PackJob& job, int lanes, int lane);
   void PackRotated(const PackJob& job, std::int64_t panel, std::vector<std::byte>& rows) const;
   void DecodeFloats();
