@@ -1,5 +1,6 @@
 #include "text/chat_template.h"
 
+#include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -22,13 +23,15 @@ class ParsedChatTemplate final : public ChatTemplate {
       interpreter.Define("bos_token", jinja::Value::MakeText(context.bos_token, true));
       interpreter.Define("eos_token", jinja::Value::MakeText(context.eos_token, true));
       for (const auto& [name, value] : variables.items())
-        interpreter.Define(name, jinja::Value::FromJson(value));
+        interpreter.Define(name, jinja::Value::FromJson(interpreter.meter(), value));
       const jinja::Text text = interpreter.Render(block_);
       std::vector<Segment> segments;
-      text.AppendTo(&segments);
+      text.AppendTo(interpreter.meter(), &segments);
       return segments;
     } catch (const jinja::Failure& failure) {
       return failure.status();
+    } catch (const std::bad_alloc&) {
+      return Status::ResourceExhausted("there is not enough memory for rendering the chat template");
     }
   }
 
@@ -50,13 +53,9 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::Parse(std::string_view
         std::make_shared<ParsedChatTemplate>(jinja::ParseTemplate(source, limits.nesting), limits));
   } catch (const jinja::Failure& failure) {
     return failure.status();
+  } catch (const std::bad_alloc&) {
+    return Status::ResourceExhausted("there is not enough memory for reading the chat template");
   }
-}
-
-std::string JoinSegments(const std::vector<Segment>& segments) {
-  std::string out;
-  for (const Segment& segment : segments) out += segment.text;
-  return out;
 }
 
 }  // namespace skipjack

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdint>
 
 #include "text/jinja/interpreter.h"
 
@@ -58,29 +59,48 @@ Value FloatArithmetic(const std::string& op, double a, double b) {
   return Value(a - std::floor(a / b) * b);
 }
 
-Value Repeat(const Value& what, std::int64_t times, std::size_t max_bytes) {
-  const auto count = static_cast<std::size_t>(times < 0 ? 0 : times);
-  const std::size_t size = what.is_text() ? what.text().size() : what.list().size();
-  if (size > 0 && count > max_bytes / size) {
-    throw Failure(Status::ResourceExhausted("the chat template repeats a value too often"));
-  }
-  if (what.is_list()) {
-    List out;
-    for (std::size_t i = 0; size > 0 && i < count; ++i)
-      out.insert(out.end(), what.list().begin(), what.list().end());
-    return Value::MakeList(std::move(out), what.is_tuple());
-  }
+// List multiplication charges in one go, so that a huge product is refused before anything is made.
+Value RepeatList(Meter& meter, const Value& what, std::uint64_t times) {
+  const List& items = what.list();
+  std::uint64_t count = 0;
+  if (__builtin_mul_overflow(times, std::uint64_t{items.size()}, &count)) count = UINT64_MAX;
+  meter.GrowItems(count);
+  List out;
+  out.reserve(count);
+  for (std::uint64_t i = 0; i < times && !items.empty(); ++i)
+    out.insert(out.end(), items.begin(), items.end());
+  return Value::MakeList(std::move(out), what.is_tuple());
+}
+
+Value RepeatText(Meter& meter, const Text& what, std::uint64_t times) {
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(times, std::uint64_t{what.size()}, &bytes)) bytes = UINT64_MAX;
   Text out;
-  for (std::size_t i = 0; size > 0 && i < count; ++i) out.Append(what.text());
+  if (bytes > meter.text_bytes()) meter.GrowText(0, bytes);  // refuses it
+  for (std::uint64_t i = 0; i < times && !what.empty(); ++i) out.Append(meter, what);
   return Value(std::move(out));
+}
+
+Value Repeat(Meter& meter, const Value& what, std::int64_t times) {
+  const auto count = static_cast<std::uint64_t>(times < 0 ? 0 : times);
+  return what.is_list() ? RepeatList(meter, what, count) : RepeatText(meter, what.text(), count);
+}
+
+Value JoinLists(Meter& meter, const Value& a, const Value& b) {
+  meter.GrowItems(a.list().size() + b.list().size());
+  List out;
+  out.reserve(a.list().size() + b.list().size());
+  out.insert(out.end(), a.list().begin(), a.list().end());
+  out.insert(out.end(), b.list().begin(), b.list().end());
+  return Value::MakeList(std::move(out), a.is_tuple());
 }
 
 }  // namespace
 
-Value Arithmetic(const std::string& op, const Value& a, const Value& b, std::size_t max_bytes) {
+Value Arithmetic(Meter& meter, const std::string& op, const Value& a, const Value& b) {
   if (op == "~" || (op == "+" && a.is_text() && b.is_text())) {
-    Text out = ToText(a);
-    out.Append(ToText(b));
+    Text out = ToText(meter, a);
+    AppendText(meter, b, &out);
     return Value(std::move(out));
   }
   if (a.is_number() && b.is_number()) {
@@ -89,13 +109,9 @@ Value Arithmetic(const std::string& op, const Value& a, const Value& b, std::siz
     if (a.is_integral() && b.is_integral()) return IntegerArithmetic(op, a.integer(), b.integer());
     return FloatArithmetic(op, a.number(), b.number());
   }
-  if (op == "+" && a.is_list() && b.is_list() && a.is_tuple() == b.is_tuple()) {
-    List out = a.list();
-    out.insert(out.end(), b.list().begin(), b.list().end());
-    return Value::MakeList(std::move(out), a.is_tuple());
-  }
-  if (op == "*" && (a.is_text() || a.is_list()) && b.is_integral()) return Repeat(a, b.integer(), max_bytes);
-  if (op == "*" && (b.is_text() || b.is_list()) && a.is_integral()) return Repeat(b, a.integer(), max_bytes);
+  if (op == "+" && a.is_list() && b.is_list() && a.is_tuple() == b.is_tuple()) return JoinLists(meter, a, b);
+  if (op == "*" && (a.is_text() || a.is_list()) && b.is_integral()) return Repeat(meter, a, b.integer());
+  if (op == "*" && (b.is_text() || b.is_list()) && a.is_integral()) return Repeat(meter, b, a.integer());
   if (op == "%" && a.is_text()) throw Failure("formatting with % is not supported; use the format filter");
   throw Failure(std::string("'") + op + "' does not go with " + a.TypeName() + " and " + b.TypeName());
 }

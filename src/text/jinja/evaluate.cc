@@ -18,34 +18,53 @@ std::int64_t ClampBound(std::int64_t bound, std::int64_t count, bool backwards) 
   return std::clamp(bound, low, std::max(low, high));
 }
 
-std::vector<std::size_t> SliceIndices(std::int64_t count, std::int64_t start, std::int64_t stop,
-                                      std::int64_t step) {
+// What a slice takes of a sequence: `count` items from `first` on, `step` apart.
+struct SliceRange {
+  std::int64_t first = 0;
+  std::int64_t step = 1;
+  std::int64_t count = 0;
+
+  std::size_t At(std::int64_t i) const { return static_cast<std::size_t>(first + i * step); }
+};
+
+SliceRange ResolveSlice(std::int64_t size, std::int64_t start, std::int64_t stop, std::int64_t step) {
   const bool backwards = step < 0;
   const std::int64_t first =
-      start == kNoBound ? (backwards ? count - 1 : 0) : ClampBound(start, count, backwards);
-  const std::int64_t last = stop == kNoBound ? (backwards ? -1 : count) : ClampBound(stop, count, backwards);
-  std::vector<std::size_t> indices;
-  for (std::int64_t i = first; backwards ? i > last : i < last; i += step) {
-    indices.push_back(static_cast<std::size_t>(i));
-    // A step beyond the sequence ends it; adding it again could overflow.
-    if (step > count || step < -count) break;
-  }
-  return indices;
+      start == kNoBound ? (backwards ? size - 1 : 0) : ClampBound(start, size, backwards);
+  const std::int64_t last = stop == kNoBound ? (backwards ? -1 : size) : ClampBound(stop, size, backwards);
+  const std::int64_t distance = backwards ? first - last : last - first;
+  const std::int64_t stride = backwards ? -step : step;
+  return {first, step, distance > 0 ? (distance - 1) / stride + 1 : 0};
 }
 
-Text SliceText(const Text& text, std::int64_t start, std::int64_t stop, std::int64_t step) {
-  std::vector<std::size_t> offsets;
-  for (std::size_t at = 0; at < text.size(); at += CodePointBytes(text.bytes(), at)) offsets.push_back(at);
-  const auto count = static_cast<std::int64_t>(offsets.size());
-  offsets.push_back(text.size());
-  const std::vector<std::size_t> indices = SliceIndices(count, start, stop, step);
-  if (indices.empty()) return {};
+Text SliceText(Meter& meter, const Text& text, std::int64_t start, std::int64_t stop, std::int64_t step) {
+  meter.Read(2 * text.size());
+  const std::string_view bytes = text.bytes();
+  const SliceRange range = ResolveSlice(static_cast<std::int64_t>(CodePointCount(bytes)), start, stop, step);
+  if (range.count == 0) return {};
   if (step == 1) {
-    return text.Substring(offsets[indices.front()], offsets[indices.back() + 1] - offsets[indices.front()]);
+    const std::size_t begin = CodePointOffset(bytes, range.At(0));
+    const std::size_t size = CodePointOffset(bytes.substr(begin), static_cast<std::size_t>(range.count));
+    return text.Substring(meter, begin, size);
   }
+  meter.Grow((text.size() + 1) * sizeof(std::size_t));
+  std::vector<std::size_t> offsets;
+  for (std::size_t at = 0; at < bytes.size(); at += CodePointBytes(bytes, at)) offsets.push_back(at);
+  offsets.push_back(bytes.size());
   Text out;
-  for (const std::size_t i : indices) out.Append(text.Substring(offsets[i], offsets[i + 1] - offsets[i]));
+  for (std::int64_t i = 0; i < range.count; ++i) {
+    const std::size_t at = offsets[range.At(i)];
+    out.AppendPart(meter, text, at, offsets[range.At(i) + 1] - at);
+  }
   return out;
+}
+
+Value SliceList(Meter& meter, const Value& object, std::int64_t start, std::int64_t stop, std::int64_t step) {
+  const List& items = object.list();
+  const SliceRange range = ResolveSlice(static_cast<std::int64_t>(items.size()), start, stop, step);
+  List out;
+  for (std::int64_t i = 0; i < range.count; ++i) Push(meter, items[range.At(i)], &out);
+  return Value::MakeList(std::move(out), object.is_tuple());
 }
 
 std::int64_t ToIndex(const Value& key, std::size_t count) {
@@ -53,10 +72,10 @@ std::int64_t ToIndex(const Value& key, std::size_t count) {
   return index < 0 ? index + static_cast<std::int64_t>(count) : index;
 }
 
-bool Ordered(const std::string& name, const Value& a, const Value& b) {
-  if (name == "==") return Equal(a, b);
-  if (name == "!=") return !Equal(a, b);
-  const int order = Compare(a, b);
+bool Holds(Meter& meter, const std::string& name, const Value& a, const Value& b) {
+  if (name == "==") return Equal(meter, a, b);
+  if (name == "!=") return !Equal(meter, a, b);
+  const int order = Compare(meter, a, b);
   if (name == "<") return order < 0;
   if (name == ">") return order > 0;
   if (name == "<=") return order <= 0;
@@ -75,7 +94,8 @@ Value Interpreter::EvaluateName(const std::string& name) {
 }
 
 Value Interpreter::Evaluate(const Expression& expression) {
-  Charge(1);
+  const StackGuard stack(this);
+  meter_.Step();
   const auto operand = [&](std::size_t i) { return Evaluate(*expression.operands[i]); };
   switch (expression.kind) {
     case ExpressionKind::kConstant:
@@ -85,19 +105,19 @@ Value Interpreter::Evaluate(const Expression& expression) {
     case ExpressionKind::kList:
     case ExpressionKind::kTuple: {
       List items;
-      for (const ExpressionPtr& item : expression.operands) items.push_back(Evaluate(*item));
+      for (const ExpressionPtr& item : expression.operands) Push(meter_, Evaluate(*item), &items);
       return Value::MakeList(std::move(items), expression.kind == ExpressionKind::kTuple);
     }
     case ExpressionKind::kDict: {
       Dict dict;
       for (std::size_t i = 0; i + 1 < expression.operands.size(); i += 2)
-        dict.Set(operand(i), operand(i + 1));
+        dict.Set(meter_, operand(i), operand(i + 1));
       return Value::MakeDict(std::move(dict));
     }
     case ExpressionKind::kNot:
       return Value(!operand(0).Truthy());
     case ExpressionKind::kNegate:
-      return Arithmetic("-", Value(std::int64_t{0}), operand(0), limits_.output_bytes);
+      return Arithmetic(meter_, "-", Value(std::int64_t{0}), operand(0));
     case ExpressionKind::kAnd: {
       Value left = operand(0);
       return left.Truthy() ? operand(1) : left;
@@ -151,9 +171,7 @@ Value Interpreter::EvaluateCompare(const Expression& expression) {
     if (name == "in" || name == "not in") {
       holds = Contains(left, right).boolean() == (name == "in");
     } else {
-      if (left.is_text() && right.is_text()) ChargeBytes(std::min(left.text().size(), right.text().size()));
-      if (left.is_list() || left.is_dict()) Charge(16);
-      holds = Ordered(name, left, right);
+      holds = Holds(meter_, name, left, right);
     }
     if (!holds) return Value(false);
     left = std::move(right);
@@ -164,18 +182,14 @@ Value Interpreter::EvaluateCompare(const Expression& expression) {
 Value Interpreter::Contains(const Value& needle, const Value& haystack) {
   if (haystack.is_text()) {
     if (!needle.is_text()) throw Failure(std::string("a ") + needle.TypeName() + " cannot be in a string");
-    ChargeBytes(haystack.text().size());
-    return Value(haystack.bytes().find(needle.bytes()) != std::string::npos);
+    meter_.Read(haystack.text().size() + needle.text().size());
+    return Value(FindBytes(haystack.bytes(), needle.bytes(), 0) != std::string::npos);
   }
   if (haystack.is_list()) {
-    Charge(haystack.list().size());
     return Value(std::any_of(haystack.list().begin(), haystack.list().end(),
-                             [&](const Value& item) { return Equal(item, needle); }));
+                             [&](const Value& item) { return Equal(meter_, item, needle); }));
   }
-  if (haystack.is_dict()) {
-    Charge(haystack.dict().entries.size());
-    return Value(haystack.dict().Find(needle) != nullptr);
-  }
+  if (haystack.is_dict()) return Value(haystack.dict().Find(meter_, needle) != nullptr);
   if (haystack.is_undefined()) return Value(false);
   throw Failure(std::string("nothing can be in a ") + haystack.TypeName());
 }
@@ -185,27 +199,25 @@ Value Interpreter::EvaluateBinary(const Expression& expression) {
   const Value b = Evaluate(*expression.operands[1]);
   if (a.is_undefined() && expression.name != "~") Undefined(a);
   if (b.is_undefined() && expression.name != "~") Undefined(b);
-  Value result = Arithmetic(expression.name, a, b, limits_.output_bytes);
-  if (result.is_text()) ChargeBytes(result.text().size());
-  if (result.is_list()) Charge(result.list().size());
-  return result;
+  return Arithmetic(meter_, expression.name, a, b);
 }
 
 Value Interpreter::Attribute(const Value& object, const std::string& name) {
   if (object.is_undefined()) Undefined(object);
   if (HasMethod(object, name)) {
-    return Value::MakeFunction(name, [object, name](Interpreter& interpreter, const Arguments& arguments) {
-      Value result;
-      CallMethod(interpreter, object, name, arguments, &result);
-      return result;
-    });
+    return Value::MakeFunction(
+        [object, name](Interpreter& interpreter, const Arguments& arguments) {
+          Value result;
+          CallMethod(interpreter, object, name, arguments, &result);
+          return result;
+        },
+        object.height());
   }
   if (object.is_dict()) {
-    Charge(object.dict().entries.size() / 8);
-    if (const Value* value = object.dict().Find(std::string_view(name))) return *value;
+    if (const Value* value = object.dict().Find(meter_, std::string_view(name))) return *value;
   }
   if (object.is_namespace()) {
-    if (const Value* value = object.attributes().Find(std::string_view(name))) return *value;
+    if (const Value* value = object.attributes().Find(meter_, std::string_view(name))) return *value;
   }
   return Value::MakeUndefined(name);
 }
@@ -213,10 +225,9 @@ Value Interpreter::Attribute(const Value& object, const std::string& name) {
 Value Interpreter::Subscript(const Value& object, const Value& key) {
   if (object.is_undefined()) Undefined(object);
   if (object.is_dict()) {
-    Charge(object.dict().entries.size() / 8);
-    const Value* value = object.dict().Find(key);
+    const Value* value = object.dict().Find(meter_, key);
     if (value != nullptr) return *value;
-    return Value::MakeUndefined(key.is_text() ? key.bytes() : "an item");
+    return Value::MakeUndefined(key.is_text() ? std::string_view(key.bytes()) : "an item");
   }
   if (object.is_list() && key.is_integral()) {
     const List& items = object.list();
@@ -226,12 +237,12 @@ Value Interpreter::Subscript(const Value& object, const Value& key) {
   }
   if (object.is_text() && key.is_integral()) {
     const Text& text = object.text();
-    ChargeBytes(text.size());
+    meter_.Read(2 * text.size());
     const std::int64_t index = ToIndex(key, CodePointCount(text.bytes()));
     if (index < 0) return Value::MakeUndefined("a character");
     const std::size_t at = CodePointOffset(text.bytes(), static_cast<std::size_t>(index));
     if (at >= text.size()) return Value::MakeUndefined("a character");
-    return Value(text.Substring(at, CodePointBytes(text.bytes(), at)));
+    return Value(text.Substring(meter_, at, CodePointBytes(text.bytes(), at)));
   }
   return key.is_text() ? Attribute(object, key.bytes()) : Value::MakeUndefined("an item");
 }
@@ -250,17 +261,10 @@ Value Interpreter::EvaluateSlice(const Expression& expression) {
   const std::int64_t stop = bound(2, kNoBound);
   const std::int64_t step = bound(3, 1);
   if (step == 0) throw Failure("a slice cannot step by 0");
-  if (object.is_text()) {
-    ChargeBytes(object.text().size());
-    return Value(SliceText(object.text(), start, stop, step));
-  }
+  if (object.is_text()) return Value(SliceText(meter_, object.text(), start, stop, step));
   if (object.is_undefined()) Undefined(object);
   if (!object.is_list()) throw Failure(std::string("a ") + object.TypeName() + " cannot be sliced");
-  List out;
-  const auto count = static_cast<std::int64_t>(object.list().size());
-  for (const std::size_t i : SliceIndices(count, start, stop, step)) out.push_back(object.list()[i]);
-  Charge(out.size() / 8);
-  return Value::MakeList(std::move(out), object.is_tuple());
+  return SliceList(meter_, object, start, stop, step);
 }
 
 Value Interpreter::EvaluateCall(const Expression& expression) {

@@ -1,16 +1,25 @@
 #include "text/jinja/interpreter.h"
 
-#include <algorithm>
+#include <iterator>
+
+#include "text/jinja/loop_state.h"
 
 namespace skipjack::jinja {
+namespace {
+
+// About what a variable takes in a scope.
+constexpr std::uint64_t kVariableBytes = 128;
+
+}  // namespace
 
 class Interpreter::ScopeGuard {
  public:
   explicit ScopeGuard(Interpreter* interpreter) : interpreter_(interpreter) {
-    interpreter_->scopes_.emplace_back();
-    if (++interpreter_->depth_ > interpreter_->limits_.nesting) {
+    if (interpreter_->depth_ >= interpreter_->limits_.nesting) {
       throw Failure(Status::ResourceExhausted("the chat template calls itself too deeply"));
     }
+    interpreter_->scopes_.emplace_back();
+    ++interpreter_->depth_;
   }
   ~ScopeGuard() {
     interpreter_->scopes_.pop_back();
@@ -21,6 +30,22 @@ class Interpreter::ScopeGuard {
 
  private:
   Interpreter* interpreter_;
+};
+
+// Swaps in other scopes while it lives.
+class Interpreter::ScopesGuard {
+ public:
+  ScopesGuard(Interpreter* interpreter, std::vector<Scope>* scopes)
+      : interpreter_(interpreter), scopes_(scopes) {
+    interpreter_->scopes_.swap(*scopes_);
+  }
+  ~ScopesGuard() { interpreter_->scopes_.swap(*scopes_); }
+  ScopesGuard(const ScopesGuard&) = delete;
+  ScopesGuard& operator=(const ScopesGuard&) = delete;
+
+ private:
+  Interpreter* interpreter_;
+  std::vector<Scope>* scopes_;
 };
 
 class Interpreter::OutputGuard {
@@ -38,14 +63,33 @@ class Interpreter::OutputGuard {
   Interpreter* interpreter_;
 };
 
+Interpreter::StackGuard::StackGuard(Interpreter* interpreter) : interpreter_(interpreter) {
+  // Each level takes up to a kilobyte of the thread's stack.
+  constexpr int kMaxStackDepth = 1000;
+  if (interpreter_->stack_depth_ >= kMaxStackDepth) {
+    throw Failure(Status::ResourceExhausted("the chat template nests its work too deeply"));
+  }
+  ++interpreter_->stack_depth_;
+}
+
 Interpreter::Interpreter(const TemplateLimits& limits, const ChatTemplateContext& context)
-    : limits_(limits), context_(context) {
+    : limits_(limits), context_(context), meter_(limits) {
   scopes_.emplace_back();
   DefineGlobals(this);
   scopes_.emplace_back();
 }
 
+// Namespaces may hold each other in rings, and call blocks' surroundings may hold earlier ones in long
+// chains: the first are emptied while all of them live, the second go from the last to the first.
+Interpreter::~Interpreter() {
+  for (const std::shared_ptr<Dict>& attributes : namespaces_) attributes->entries.clear();
+  scopes_.clear();
+  while (!surroundings_.empty()) surroundings_.pop_back();
+}
+
 void Interpreter::Define(const std::string& name, Value value) {
+  meter_.Step();
+  meter_.Grow(kVariableBytes + name.size());
   SetLocal(name, std::move(value));
 }
 
@@ -53,26 +97,14 @@ Text Interpreter::Render(const Block& block) {
   return Capture(block);
 }
 
-void Interpreter::Charge(std::size_t steps) {
-  steps_ += static_cast<std::int64_t>(steps);
-  if (steps_ > limits_.steps) {
-    throw Failure(Status::ResourceExhausted("the chat template took more than " +
-                                            std::to_string(limits_.steps) + " steps"));
-  }
+Value Interpreter::MakeNamespace(Dict attributes) {
+  meter_.Grow(kVariableBytes);
+  namespaces_.push_back(std::make_shared<Dict>(std::move(attributes)));
+  return Value::MakeNamespace({.attributes = namespaces_.back()});
 }
 
-void Interpreter::ChargeBytes(std::size_t bytes) {
-  if (bytes > limits_.output_bytes) {
-    throw Failure(Status::ResourceExhausted("the chat template made a text of more than " +
-                                            std::to_string(limits_.output_bytes) + " bytes"));
-  }
-  Charge(bytes / 64);
-}
-
-void Interpreter::Write(const Text& text) {
-  ChargeBytes(outputs_.back().size() + text.size() > limits_.output_bytes ? limits_.output_bytes + 1
-                                                                          : text.size());
-  outputs_.back().Append(text);
+void Interpreter::Write(const Value& value) {
+  AppendText(meter_, value, &outputs_.back());
 }
 
 Text Interpreter::Capture(const Block& block) {
@@ -82,19 +114,12 @@ Text Interpreter::Capture(const Block& block) {
 }
 
 void Interpreter::SetLocal(const std::string& name, Value value) {
-  for (auto& [key, existing] : scopes_.back()) {
-    if (key != name) continue;
-    existing = std::move(value);
-    return;
-  }
-  scopes_.back().emplace_back(name, std::move(value));
+  scopes_.back().insert_or_assign(name, std::move(value));
 }
 
 const Value* Interpreter::Find(const std::string& name) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    for (const auto& [key, value] : *scope) {
-      if (key == name) return &value;
-    }
+    if (const auto found = scope->find(name); found != scope->end()) return &found->second;
   }
   return nullptr;
 }
@@ -107,13 +132,14 @@ Interpreter::Flow Interpreter::Execute(const Block& block) {
 }
 
 Interpreter::Flow Interpreter::Execute(const Statement& statement) {
-  Charge(1);
+  const StackGuard stack(this);
+  meter_.Step();
   switch (statement.kind) {
     case StatementKind::kText:
-      Write(statement.text);
+      outputs_.back().Append(meter_, statement.text);
       return Flow::kNext;
     case StatementKind::kOutput:
-      Write(ToText(Evaluate(*statement.value)));
+      Write(Evaluate(*statement.value));
       return Flow::kNext;
     case StatementKind::kIf:
       return Execute(Evaluate(*statement.value).Truthy() ? statement.body : statement.else_body);
@@ -127,41 +153,48 @@ Interpreter::Flow Interpreter::Execute(const Statement& statement) {
       ExecuteSet(statement);
       return Flow::kNext;
     case StatementKind::kSetBlock:
-    case StatementKind::kFilterBlock: {
-      Value content(Capture(statement.body));
-      if (statement.filter) {
-        const ScopeGuard scope(this);
-        SetLocal(kBlockContent, std::move(content));
-        content = Evaluate(*statement.filter);
-      }
-      if (statement.kind == StatementKind::kFilterBlock) {
-        Write(ToText(content));
-      } else {
-        SetLocal(statement.targets[0], std::move(content));
-      }
+    case StatementKind::kFilterBlock:
+      ExecuteContentBlock(statement);
       return Flow::kNext;
-    }
     case StatementKind::kMacro:
-      SetLocal(statement.name, MakeMacro(statement.name, statement.parameters, statement.body));
+      SetLocal(statement.name, MakeMacro(statement.parameters, statement.body));
       return Flow::kNext;
     case StatementKind::kCallBlock:
       ExecuteCallBlock(statement);
       return Flow::kNext;
-    case StatementKind::kWith: {
-      std::vector<Value> values;
-      for (const Parameter& parameter : statement.parameters)
-        values.push_back(Evaluate(*parameter.default_value));
-      const ScopeGuard scope(this);
-      for (std::size_t i = 0; i < values.size(); ++i)
-        SetLocal(statement.parameters[i].name, std::move(values[i]));
-      return Execute(statement.body);
-    }
+    case StatementKind::kWith:
+      return ExecuteWith(statement);
     case StatementKind::kScope: {
       const ScopeGuard scope(this);
       return Execute(statement.body);
     }
   }
   return Flow::kNext;
+}
+
+// A set block or a filter block: its body's text, through the filters.
+void Interpreter::ExecuteContentBlock(const Statement& statement) {
+  Value content(Capture(statement.body));
+  if (statement.filter) {
+    const ScopeGuard scope(this);
+    SetLocal(kBlockContent, std::move(content));
+    content = Evaluate(*statement.filter);
+  }
+  if (statement.kind == StatementKind::kFilterBlock) {
+    Write(content);
+  } else {
+    SetLocal(statement.targets[0], std::move(content));
+  }
+}
+
+Interpreter::Flow Interpreter::ExecuteWith(const Statement& statement) {
+  std::vector<Value> values;
+  for (const Parameter& parameter : statement.parameters)
+    values.push_back(Evaluate(*parameter.default_value));
+  const ScopeGuard scope(this);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    SetLocal(statement.parameters[i].name, std::move(values[i]));
+  return Execute(statement.body);
 }
 
 Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
@@ -171,7 +204,7 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
     for (Value& item : items) {
       const ScopeGuard scope(this);
       Assign(statement.targets, item);
-      if (Evaluate(*statement.condition).Truthy()) kept.push_back(std::move(item));
+      if (Evaluate(*statement.condition).Truthy()) Push(meter_, std::move(item), &kept);
     }
     items = std::move(kept);
   }
@@ -183,34 +216,13 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
 }
 
 Interpreter::Flow Interpreter::ExecuteLoopBody(const Statement& statement, const List& items) {
-  const auto text = [](const char* name) { return Value::MakeText(name, true); };
-  const auto number = [](std::size_t value) { return Value(static_cast<std::int64_t>(value)); };
-  const std::size_t count = items.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    Charge(1);
+  LoopState loop(meter_, items);
+  const Value object = loop.Object();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    meter_.Step();
     const ScopeGuard scope(this);
-    Dict loop;
-    loop.entries = {
-        {text("index"), number(i + 1)},
-        {text("index0"), number(i)},
-        {text("first"), Value(i == 0)},
-        {text("last"), Value(i + 1 == count)},
-        {text("length"), number(count)},
-        {text("revindex"), number(count - i)},
-        {text("revindex0"), number(count - i - 1)},
-        {text("depth"), number(1)},
-        {text("depth0"), number(0)},
-        {text("previtem"), i > 0 ? items[i - 1] : Value::MakeUndefined("loop.previtem")},
-        {text("nextitem"), i + 1 < count ? items[i + 1] : Value::MakeUndefined("loop.nextitem")},
-        {text("cycle"), Value::MakeFunction("cycle",
-                                            [i](Interpreter&, const Arguments& arguments) {
-                                              if (arguments.positional.empty()) {
-                                                throw Failure("loop.cycle needs at least one value");
-                                              }
-                                              return arguments.positional[i % arguments.positional.size()];
-                                            })},
-    };
-    SetLocal("loop", Value::MakeNamespace(std::move(loop)));
+    loop.BeginRound(i);
+    SetLocal("loop", object);
     Assign(statement.targets, items[i]);
     if (Execute(statement.body) == Flow::kBreak) break;
   }
@@ -237,18 +249,16 @@ void Interpreter::ExecuteSet(const Statement& statement) {
     return;
   }
   const Value object = EvaluateName(statement.object_name);
-  if (!object.is_namespace())
+  if (!object.is_namespace() || !object.writable())
     throw Failure("'" + statement.object_name + "' is no namespace, so nothing in it can be set");
-  object.attributes().Set(Value::MakeText(statement.targets[0], true), std::move(value));
+  object.attributes().Set(meter_, Value::MakeText(statement.targets[0], true), std::move(value));
 }
 
-Value Interpreter::MakeMacro(const std::string& name, const std::vector<Parameter>& parameters,
-                             const Block& body) {
+Value Interpreter::MakeMacro(const std::vector<Parameter>& parameters, const Block& body) {
   // The tree outlives every rendering, so its parts may be referred to.
-  return Value::MakeFunction(name,
-                             [&parameters, &body](Interpreter& interpreter, const Arguments& arguments) {
-                               return interpreter.RunMacro(parameters, body, arguments);
-                             });
+  return Value::MakeFunction([&parameters, &body](Interpreter& interpreter, const Arguments& arguments) {
+    return interpreter.RunMacro(parameters, body, arguments);
+  });
 }
 
 // A macro sees its parameters and the template's globals, not its caller's names.
@@ -271,6 +281,7 @@ Value Interpreter::RunBlock(const std::vector<Parameter>& parameters, const Bloc
   const ScopeGuard scope(this);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
+    meter_.Step(1 + arguments.named.size() / 4);  // they are searched for it
     if (const Value* given = arguments.Find(i, parameter.name)) {
       SetLocal(parameter.name, *given);
     } else if (parameter.default_value) {
@@ -283,47 +294,57 @@ Value Interpreter::RunBlock(const std::vector<Parameter>& parameters, const Bloc
   return Value(Capture(body));
 }
 
+// Unlike a macro, a call block sees the names around it, as they are now.
+Value Interpreter::MakeCaller(const Statement& statement) {
+  const std::uint64_t bytes = ScopeBytes();
+  meter_.Grow(bytes);
+  surroundings_.push_back(std::make_shared<const std::vector<Scope>>(scopes_));
+  return Value::MakeFunction(
+      [around = surroundings_.back(), bytes, &statement](Interpreter& self, const Arguments& given) {
+        self.meter_.Grow(bytes);
+        std::vector<Scope> scopes = *around;
+        const ScopesGuard guard(&self, &scopes);
+        return self.RunBlock(statement.parameters, statement.body, given);
+      });
+}
+
+std::uint64_t Interpreter::ScopeBytes() const {
+  std::uint64_t bytes = 0;
+  for (const Scope& scope : scopes_) bytes += kVariableBytes * (scope.size() + 1);
+  return bytes;
+}
+
 void Interpreter::ExecuteCallBlock(const Statement& statement) {
   const Value function = Evaluate(*statement.value->operands[0]);
   Arguments arguments = EvaluateArguments(*statement.value);
-  // Unlike a macro, the block sees the names around it.
-  auto around = std::make_shared<const std::vector<Scope>>(scopes_);
-  arguments.named.emplace_back(
-      "caller",
-      Value::MakeFunction("caller", [around, &statement](Interpreter& self, const Arguments& given) {
-        std::vector<Scope> scopes = *around;
-        scopes.swap(self.scopes_);
-        Value result = self.RunBlock(statement.parameters, statement.body, given);
-        scopes.swap(self.scopes_);
-        return result;
-      }));
-  Write(ToText(CallFunction(function, arguments)));
+  arguments.named.emplace_back("caller", MakeCaller(statement));
+  Write(CallFunction(function, arguments));
 }
 
 List Interpreter::Items(const Value& value) {
   List items;
   if (value.is_list()) {
+    meter_.GrowItems(value.list().size());
     items = value.list();
   } else if (value.is_dict()) {
-    for (const Pair& entry : value.dict().entries) items.push_back(entry.first);
+    for (const Pair& entry : value.dict().entries) Push(meter_, entry.first, &items);
   } else if (value.is_text()) {
     const Text& text = value.text();
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t bytes = CodePointBytes(text.bytes(), at);
-      items.push_back(Value(text.Substring(at, bytes)));
+      Push(meter_, Value(text.Substring(meter_, at, bytes)), &items);
       at += bytes;
     }
   } else if (!value.is_undefined()) {
     throw Failure(std::string("a ") + value.TypeName() + " cannot be looped over");
   }
-  Charge(items.size() / 8);
   return items;
 }
 
 Value Interpreter::CallFunction(const Value& function, const Arguments& arguments) {
   if (function.is_undefined()) Undefined(function);
   if (!function.is_callable()) throw Failure(std::string("a ") + function.TypeName() + " cannot be called");
-  return (*function.callable().function)(*this, arguments);
+  return function.function()(*this, arguments);
 }
 
 }  // namespace skipjack::jinja

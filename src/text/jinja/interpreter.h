@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +11,7 @@
 
 #include "text/chat_template.h"
 #include "text/jinja/ast.h"
+#include "text/jinja/meter.h"
 #include "text/jinja/value.h"
 
 namespace skipjack::jinja {
@@ -16,14 +19,17 @@ namespace skipjack::jinja {
 class Interpreter {
  public:
   Interpreter(const TemplateLimits& limits, const ChatTemplateContext& context);
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
 
   void Define(const std::string& name, Value value);
   Text Render(const Block& block);
 
-  // Counts work: one step a node, one per 64 bytes copied. Throws ResourceExhausted beyond the limit.
-  void Charge(std::size_t steps);
-  void ChargeBytes(std::size_t bytes);
+  Meter& meter() { return meter_; }
 
+  // namespace(): kept until the end, and emptied then, since it may hold itself.
+  Value MakeNamespace(Dict attributes);
   Value CallFunction(const Value& function, const Arguments& arguments);
   Value ApplyFilter(const std::string& name, const Value& input, const Arguments& arguments);
   bool ApplyTest(const std::string& name, const Value& input, const Arguments& arguments);
@@ -38,10 +44,22 @@ class Interpreter {
 
  private:
   enum class Flow : std::uint8_t { kNext, kBreak, kContinue };
-  using Scope = std::vector<std::pair<std::string, Value>>;
+  using Scope = std::map<std::string, Value, std::less<>>;
 
   // Adds a scope while it lives.
   class ScopeGuard;
+  class ScopesGuard;
+  // Counts, while it lives, one level of Evaluate, Execute and ApplyFilter within each other.
+  class StackGuard {
+   public:
+    explicit StackGuard(Interpreter* interpreter);
+    ~StackGuard() { --interpreter_->stack_depth_; }
+    StackGuard(const StackGuard&) = delete;
+    StackGuard& operator=(const StackGuard&) = delete;
+
+   private:
+    Interpreter* interpreter_;
+  };
   // Redirects output while it lives.
   class OutputGuard;
 
@@ -49,12 +67,16 @@ class Interpreter {
   Flow Execute(const Statement& statement);
   Flow ExecuteFor(const Statement& statement);
   Flow ExecuteLoopBody(const Statement& statement, const List& items);
+  Flow ExecuteWith(const Statement& statement);
+  void ExecuteContentBlock(const Statement& statement);
   void ExecuteSet(const Statement& statement);
   void ExecuteCallBlock(const Statement& statement);
   void Assign(const std::vector<std::string>& targets, const Value& value);
-  void Write(const Text& text);
+  void Write(const Value& value);
   Text Capture(const Block& block);
-  Value MakeMacro(const std::string& name, const std::vector<Parameter>& parameters, const Block& body);
+  Value MakeMacro(const std::vector<Parameter>& parameters, const Block& body);
+  Value MakeCaller(const Statement& statement);
+  std::uint64_t ScopeBytes() const;
   Value RunMacro(const std::vector<Parameter>& parameters, const Block& body, const Arguments& arguments);
 
   Value RunBlock(const std::vector<Parameter>& parameters, const Block& body, const Arguments& arguments);
@@ -73,14 +95,19 @@ class Interpreter {
 
   TemplateLimits limits_;
   ChatTemplateContext context_;
-  std::int64_t steps_ = 0;
-  int depth_ = 0;
+  Meter meter_;
+  int depth_ = 0;  // of scopes
+  int stack_depth_ = 0;
   std::vector<Scope> scopes_;
   std::vector<Text> outputs_;
+  std::vector<std::shared_ptr<Dict>> namespaces_;
+  // What call blocks saw around them, kept so that freeing one does not free a chain of earlier ones within
+  // it.
+  std::vector<std::shared_ptr<const std::vector<Scope>>> surroundings_;
 };
 
 // Arithmetic with Python's rules; Failure on overflow, division by zero and types that do not go together.
-Value Arithmetic(const std::string& op, const Value& a, const Value& b, std::size_t max_bytes);
+Value Arithmetic(Meter& meter, const std::string& op, const Value& a, const Value& b);
 
 // Methods of strings, lists and mappings; false when `object` has no such method.
 bool CallMethod(Interpreter& interpreter, const Value& object, const std::string& name,

@@ -12,6 +12,9 @@
 namespace skipjack::jinja {
 namespace {
 
+// Names are compared at every look-up.
+constexpr std::size_t kMaxNameBytes = 256;
+
 bool IsNameStart(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80);
 }
@@ -200,6 +203,8 @@ class Lexer {
     if (IsNameStart(c)) {
       const std::size_t begin = at_;
       while (at_ < source_.size() && IsNamePart(source_[at_])) Advance(1);
+      if (at_ - begin > kMaxNameBytes)
+        Fail("a name is longer than " + std::to_string(kMaxNameBytes) + " bytes");
       Push(TokenKind::kName, source_.substr(begin, at_ - begin));
       return;
     }
@@ -321,7 +326,8 @@ class Lexer {
     const char* begin = source_.data() + at_;
     const char* end = begin + std::min(digits, source_.size() - at_);
     const auto read = std::from_chars(begin, end, code, 16);
-    if (read.ptr != begin + digits || !utf8proc_codepoint_valid(static_cast<utf8proc_int32_t>(code))) {
+    if (read.ptr - begin != static_cast<std::ptrdiff_t>(digits) ||
+        !utf8proc_codepoint_valid(static_cast<utf8proc_int32_t>(code))) {
       Fail("a \\x or \\u escape names no character");
     }
     utf8proc_uint8_t buffer[4];

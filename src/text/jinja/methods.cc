@@ -1,14 +1,14 @@
 // Methods of strings, lists and mappings, as Python has them. Values are immutable, so append and update are
 // absent.
 #include <algorithm>
-#include <array>
+#include <span>
 
 #include "text/jinja/interpreter.h"
 
 namespace skipjack::jinja {
 namespace {
 
-using Method = Value (*)(const Value& object, const Arguments& arguments);
+using Method = Value (*)(Meter& meter, const Value& object, const Arguments& arguments);
 
 struct NamedMethod {
   std::string_view name;
@@ -29,204 +29,233 @@ const Text& NeedText(const Arguments& arguments, std::size_t index, std::string_
   return value->text();
 }
 
-std::int64_t IntegerArgument(const Arguments& arguments, std::size_t index, std::string_view name,
-                             std::int64_t absent) {
+std::int64_t WholeArgument(const Arguments& arguments, std::size_t index, std::string_view name,
+                           std::int64_t absent) {
   const Value* value = arguments.Find(index, name);
   if (value == nullptr || value->is_none()) return absent;
   if (!value->is_integral()) throw Failure(std::string(name) + " must be a whole number");
   return value->integer();
 }
 
-Value ListOf(std::vector<Text> texts) {
+Value ListOf(Meter& meter, std::vector<Text> texts) {
   List items;
-  for (Text& text : texts) items.push_back(Value(std::move(text)));
+  for (Text& text : texts) Push(meter, Value(std::move(text)), &items);
   return Value::MakeList(std::move(items));
 }
 
-Value SplitWith(const Value& object, const Arguments& arguments, bool from_right) {
+template <bool kFromRight>
+Value SplitAt(Meter& meter, const Value& object, const Arguments& arguments) {
   const std::string* separator = TextArgument(arguments, 0, "sep");
   if (separator != nullptr && separator->empty()) throw Failure("an empty separator splits nothing");
-  return ListOf(Split(object.text(), separator, IntegerArgument(arguments, 1, "maxsplit", -1), from_right));
+  const std::int64_t limit = WholeArgument(arguments, 1, "maxsplit", -1);
+  return ListOf(meter, Split(meter, object.text(), separator, limit, kFromRight));
+}
+
+Value Lines(Meter& meter, const Value& object, const Arguments&) {
+  return ListOf(meter, SplitLines(meter, object.text()));
+}
+
+template <bool kLeft, bool kRight>
+Value Stripped(Meter& meter, const Value& object, const Arguments& arguments) {
+  return Value(Strip(meter, object.text(), TextArgument(arguments, 0, "chars"), kLeft, kRight));
+}
+
+template <bool kUpper>
+Value Cased(Meter& meter, const Value& object, const Arguments&) {
+  return Value(MapCase(meter, object.text(), kUpper));
+}
+
+// Unchanged in this case, changed in the other.
+template <bool kUpper>
+Value IsCased(Meter& meter, const Value& object, const Arguments&) {
+  return Value(MapCase(meter, object.text(), kUpper).bytes() == object.bytes() &&
+               MapCase(meter, object.text(), !kUpper).bytes() != object.bytes());
+}
+
+Value Titled(Meter& meter, const Value& object, const Arguments&) {
+  return Value(Title(meter, object.text()));
+}
+
+Value Capitalized(Meter& meter, const Value& object, const Arguments&) {
+  return Value(Capitalize(meter, object.text()));
 }
 
 // startswith and endswith take one string or a tuple of them.
-template <typename Matches>
-bool AnyAffix(const Arguments& arguments, Matches matches) {
+template <bool kPrefix>
+Value HasAffix(Meter& meter, const Value& object, const Arguments& arguments) {
+  const auto matches = [&](const std::string& affix) {
+    meter.Step();
+    if (affix.size() > object.bytes().size()) return false;
+    meter.Read(affix.size());
+    return kPrefix ? object.bytes().starts_with(affix) : object.bytes().ends_with(affix);
+  };
   const Value* value = arguments.Find(0, "prefix");
-  if (value != nullptr && value->is_list()) {
-    return std::any_of(value->list().begin(), value->list().end(),
-                       [&](const Value& item) { return item.is_text() && matches(item.bytes()); });
+  if (value == nullptr || !value->is_list()) return Value(matches(NeedText(arguments, 0, "prefix").bytes()));
+  return Value(std::any_of(value->list().begin(), value->list().end(),
+                           [&](const Value& item) { return item.is_text() && matches(item.bytes()); }));
+}
+
+template <bool kPrefix>
+Value WithoutAffix(Meter& meter, const Value& object, const Arguments& arguments) {
+  const Text& text = object.text();
+  const std::string& affix = NeedText(arguments, 0, kPrefix ? "prefix" : "suffix").bytes();
+  if (affix.empty() || affix.size() > text.size()) return object;
+  meter.Read(affix.size());
+  const std::size_t at = kPrefix ? 0 : text.size() - affix.size();
+  if (text.bytes().compare(at, affix.size(), affix) != 0) return object;
+  return Value(kPrefix ? text.Substring(meter, affix.size()) : text.Substring(meter, 0, at));
+}
+
+Value Replaced(Meter& meter, const Value& object, const Arguments& arguments) {
+  return Value(Replace(meter, object.text(), NeedText(arguments, 0, "old"), NeedText(arguments, 1, "new"),
+                       WholeArgument(arguments, 2, "count", -1)));
+}
+
+Value FindIn(Meter& meter, const Value& object, const Arguments& arguments) {
+  const std::string& needle = NeedText(arguments, 0, "sub").bytes();
+  meter.Read(object.bytes().size() + needle.size());
+  const std::size_t found = FindBytes(object.bytes(), needle, 0);
+  if (found == std::string::npos) return Value(std::int64_t{-1});
+  return Value(static_cast<std::int64_t>(CodePointCount(std::string_view(object.bytes()).substr(0, found))));
+}
+
+Value IndexIn(Meter& meter, const Value& object, const Arguments& arguments) {
+  Value at = FindIn(meter, object, arguments);
+  if (at.integer() < 0) throw Failure("substring not found");
+  return at;
+}
+
+Value CountIn(Meter& meter, const Value& object, const Arguments& arguments) {
+  const std::string& needle = NeedText(arguments, 0, "sub").bytes();
+  meter.Read(object.bytes().size() + needle.size());
+  if (needle.empty()) return Value(static_cast<std::int64_t>(CodePointCount(object.bytes())) + 1);
+  std::int64_t count = 0;
+  for (std::size_t at = FindBytes(object.bytes(), needle, 0); at != std::string::npos;
+       at = FindBytes(object.bytes(), needle, at + needle.size())) {
+    meter.Step();
+    ++count;
   }
-  return matches(NeedText(arguments, 0, "prefix").bytes());
+  return Value(count);
 }
 
 template <typename Predicate>
-Value AllBytes(const Value& object, Predicate predicate) {
+Value AllBytes(Meter& meter, const Value& object, Predicate predicate) {
   const std::string& bytes = object.bytes();
+  meter.Read(bytes.size());
   return Value(!bytes.empty() && std::all_of(bytes.begin(), bytes.end(), predicate));
 }
 
-std::int64_t FindIn(const Value& object, const Arguments& arguments) {
-  const std::size_t found = object.bytes().find(NeedText(arguments, 0, "sub").bytes());
-  if (found == std::string::npos) return -1;
-  return static_cast<std::int64_t>(CodePointCount(std::string_view(object.bytes()).substr(0, found)));
+Value IsDigit(Meter& meter, const Value& object, const Arguments&) {
+  return AllBytes(meter, object, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-std::int64_t CountIn(const Value& object, const Arguments& arguments) {
-  const std::string& needle = NeedText(arguments, 0, "sub").bytes();
-  if (needle.empty()) return static_cast<std::int64_t>(CodePointCount(object.bytes())) + 1;
-  std::int64_t count = 0;
-  for (std::size_t at = object.bytes().find(needle); at != std::string::npos;
-       at = object.bytes().find(needle, at + needle.size())) {
-    ++count;
+Value IsAlpha(Meter& meter, const Value& object, const Arguments&) {
+  return AllBytes(meter, object,
+                  [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80); });
+}
+
+Value IsSpace(Meter& meter, const Value& object, const Arguments&) {
+  return Value(!object.text().empty() && Strip(meter, object.text(), nullptr, true, true).empty());
+}
+
+Value JoinWith(Meter& meter, const Value& object, const Arguments& arguments) {
+  const Value* items = arguments.Find(0, "iterable");
+  if (items == nullptr || !items->is_list()) throw Failure("join needs a list");
+  Text out;
+  bool first = true;
+  for (const Value& item : items->list()) {
+    meter.Step();
+    if (!item.is_text()) throw Failure("join needs strings");
+    if (!first) out.Append(meter, object.text());
+    first = false;
+    out.Append(meter, item.text());
   }
-  return count;
+  return Value(std::move(out));
 }
 
-Value WithoutAffix(const Value& object, const Arguments& arguments, bool prefix) {
-  const Text& text = object.text();
-  const std::string& affix = NeedText(arguments, 0, prefix ? "prefix" : "suffix").bytes();
-  if (affix.empty() || affix.size() > text.size()) return object;
-  const std::size_t at = prefix ? 0 : text.size() - affix.size();
-  if (text.bytes().compare(at, affix.size(), affix) != 0) return object;
-  return Value(prefix ? text.Substring(affix.size()) : text.Substring(0, at));
-}
+constexpr NamedMethod kTextMethods[] = {
+    {"capitalize", Capitalized},
+    {"count", CountIn},
+    {"endswith", HasAffix<false>},
+    {"find", FindIn},
+    {"index", IndexIn},
+    {"isalpha", IsAlpha},
+    {"isdigit", IsDigit},
+    {"islower", IsCased<false>},
+    {"isspace", IsSpace},
+    {"isupper", IsCased<true>},
+    {"join", JoinWith},
+    {"lower", Cased<false>},
+    {"lstrip", Stripped<true, false>},
+    {"removeprefix", WithoutAffix<true>},
+    {"removesuffix", WithoutAffix<false>},
+    {"replace", Replaced},
+    {"rsplit", SplitAt<true>},
+    {"rstrip", Stripped<false, true>},
+    {"split", SplitAt<false>},
+    {"splitlines", Lines},
+    {"startswith", HasAffix<true>},
+    {"strip", Stripped<true, true>},
+    {"title", Titled},
+    {"upper", Cased<true>},
+};
 
-constexpr std::array<NamedMethod, 24> kTextMethods = {{
-    {"strip",
-     [](const Value& o, const Arguments& a) {
-       return Value(Strip(o.text(), TextArgument(a, 0, "chars"), true, true));
-     }},
-    {"lstrip",
-     [](const Value& o, const Arguments& a) {
-       return Value(Strip(o.text(), TextArgument(a, 0, "chars"), true, false));
-     }},
-    {"rstrip",
-     [](const Value& o, const Arguments& a) {
-       return Value(Strip(o.text(), TextArgument(a, 0, "chars"), false, true));
-     }},
-    {"split", [](const Value& o, const Arguments& a) { return SplitWith(o, a, false); }},
-    {"rsplit", [](const Value& o, const Arguments& a) { return SplitWith(o, a, true); }},
-    {"splitlines", [](const Value& o, const Arguments&) { return ListOf(SplitLines(o.text())); }},
-    {"lower", [](const Value& o, const Arguments&) { return Value(MapCase(o.text(), false)); }},
-    {"upper", [](const Value& o, const Arguments&) { return Value(MapCase(o.text(), true)); }},
-    {"title", [](const Value& o, const Arguments&) { return Value(Title(o.text())); }},
-    {"capitalize", [](const Value& o, const Arguments&) { return Value(Capitalize(o.text())); }},
-    {"startswith",
-     [](const Value& o, const Arguments& a) {
-       return Value(AnyAffix(a, [&](const std::string& affix) { return o.bytes().starts_with(affix); }));
-     }},
-    {"endswith",
-     [](const Value& o, const Arguments& a) {
-       return Value(AnyAffix(a, [&](const std::string& affix) { return o.bytes().ends_with(affix); }));
-     }},
-    {"replace",
-     [](const Value& o, const Arguments& a) {
-       return Value(Replace(o.text(), NeedText(a, 0, "old"), NeedText(a, 1, "new"),
-                            IntegerArgument(a, 2, "count", -1)));
-     }},
-    {"find", [](const Value& o, const Arguments& a) { return Value(FindIn(o, a)); }},
-    {"index",
-     [](const Value& o, const Arguments& a) {
-       const std::int64_t at = FindIn(o, a);
-       if (at < 0) throw Failure("substring not found");
-       return Value(at);
-     }},
-    {"count", [](const Value& o, const Arguments& a) { return Value(CountIn(o, a)); }},
-    {"removeprefix", [](const Value& o, const Arguments& a) { return WithoutAffix(o, a, true); }},
-    {"removesuffix", [](const Value& o, const Arguments& a) { return WithoutAffix(o, a, false); }},
-    {"isdigit", [](const Value& o,
-                   const Arguments&) { return AllBytes(o, [](char c) { return c >= '0' && c <= '9'; }); }},
-    {"isspace",
-     [](const Value& o, const Arguments&) {
-       return Value(!o.text().empty() && Strip(o.text(), nullptr, true, true).empty());
-     }},
-    {"isalpha",
-     [](const Value& o, const Arguments&) {
-       return AllBytes(o,
-                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80); });
-     }},
-    {"isupper",
-     [](const Value& o, const Arguments&) {
-       return Value(MapCase(o.text(), true).bytes() == o.bytes() &&
-                    MapCase(o.text(), false).bytes() != o.bytes());
-     }},
-    {"islower",
-     [](const Value& o, const Arguments&) {
-       return Value(MapCase(o.text(), false).bytes() == o.bytes() &&
-                    MapCase(o.text(), true).bytes() != o.bytes());
-     }},
-    {"join",
-     [](const Value& o, const Arguments& a) {
-       const Value* items = a.Find(0, "iterable");
-       if (items == nullptr || !items->is_list()) throw Failure("join needs a list");
-       Text out;
-       for (std::size_t i = 0; i < items->list().size(); ++i) {
-         if (i > 0) out.Append(o.text());
-         if (!items->list()[i].is_text()) throw Failure("join needs strings");
-         out.Append(items->list()[i].text());
-       }
-       return Value(std::move(out));
-     }},
-}};
-
-Value Listed(const Dict& dict, bool keys, bool values) {
+template <bool kKeys, bool kValues>
+Value Listed(Meter& meter, const Value& object, const Arguments&) {
   List items;
-  for (const Pair& entry : dict.entries) {
-    if (keys && values) {
-      items.push_back(Value::MakeList({entry.first, entry.second}, true));
+  for (const Pair& entry : object.dict().entries) {
+    if (kKeys && kValues) {
+      meter.GrowItems(2);
+      Push(meter, Value::MakeList({entry.first, entry.second}, true), &items);
     } else {
-      items.push_back(keys ? entry.first : entry.second);
+      Push(meter, kKeys ? entry.first : entry.second, &items);
     }
   }
   return Value::MakeList(std::move(items));
 }
 
-constexpr std::array<NamedMethod, 5> kDictMethods = {{
-    {"items", [](const Value& o, const Arguments&) { return Listed(o.dict(), true, true); }},
-    {"keys", [](const Value& o, const Arguments&) { return Listed(o.dict(), true, false); }},
-    {"values", [](const Value& o, const Arguments&) { return Listed(o.dict(), false, true); }},
-    {"copy", [](const Value& o, const Arguments&) { return o; }},
-    {"get",
-     [](const Value& o, const Arguments& a) {
-       if (a.positional.empty()) throw Failure("get needs a key");
-       if (const Value* found = o.dict().Find(a.positional[0])) return *found;
-       const Value* absent = a.Find(1, "default");
-       return absent != nullptr ? *absent : Value();
-     }},
-}};
-
-constexpr std::array<NamedMethod, 2> kListMethods = {{
-    {"index",
-     [](const Value& o, const Arguments& a) {
-       for (std::size_t i = 0; !a.positional.empty() && i < o.list().size(); ++i) {
-         if (Equal(o.list()[i], a.positional[0])) return Value(static_cast<std::int64_t>(i));
-       }
-       throw Failure("the value is not in the list");
-     }},
-    {"count",
-     [](const Value& o, const Arguments& a) {
-       if (a.positional.empty()) throw Failure("count needs a value");
-       return Value(
-           static_cast<std::int64_t>(std::count_if(o.list().begin(), o.list().end(), [&](const Value& item) {
-             return Equal(item, a.positional[0]);
-           })));
-     }},
-}};
-
-template <std::size_t N>
-Method Lookup(const std::array<NamedMethod, N>& methods, std::string_view name) {
-  for (const NamedMethod& method : methods) {
-    if (method.name == name) return method.call;
-  }
-  return nullptr;
+Value GetItem(Meter& meter, const Value& object, const Arguments& arguments) {
+  if (arguments.positional.empty()) throw Failure("get needs a key");
+  if (const Value* found = object.dict().Find(meter, arguments.positional[0])) return *found;
+  const Value* absent = arguments.Find(1, "default");
+  return absent != nullptr ? *absent : Value();
 }
 
+constexpr NamedMethod kDictMethods[] = {
+    {"copy", [](Meter&, const Value& object, const Arguments&) { return object; }},
+    {"get", GetItem},
+    {"items", Listed<true, true>},
+    {"keys", Listed<true, false>},
+    {"values", Listed<false, true>},
+};
+
+Value IndexOfItem(Meter& meter, const Value& object, const Arguments& arguments) {
+  const List& items = object.list();
+  for (std::size_t i = 0; !arguments.positional.empty() && i < items.size(); ++i) {
+    if (Equal(meter, items[i], arguments.positional[0])) return Value(static_cast<std::int64_t>(i));
+  }
+  throw Failure("the value is not in the list");
+}
+
+Value CountItems(Meter& meter, const Value& object, const Arguments& arguments) {
+  if (arguments.positional.empty()) throw Failure("count needs a value");
+  const auto equals = [&](const Value& item) { return Equal(meter, item, arguments.positional[0]); };
+  return Value(static_cast<std::int64_t>(std::count_if(object.list().begin(), object.list().end(), equals)));
+}
+
+constexpr NamedMethod kListMethods[] = {
+    {"count", CountItems},
+    {"index", IndexOfItem},
+};
+
 Method FindMethod(const Value& object, std::string_view name) {
-  if (object.is_text()) return Lookup(kTextMethods, name);
-  if (object.is_dict()) return Lookup(kDictMethods, name);
-  if (object.is_list()) return Lookup(kListMethods, name);
-  return nullptr;
+  std::span<const NamedMethod> methods;
+  if (object.is_text()) methods = kTextMethods;
+  if (object.is_dict()) methods = kDictMethods;
+  if (object.is_list()) methods = kListMethods;
+  const auto found = std::find_if(methods.begin(), methods.end(),
+                                  [&](const NamedMethod& method) { return method.name == name; });
+  return found != methods.end() ? found->call : nullptr;
 }
 
 }  // namespace
@@ -239,11 +268,7 @@ bool CallMethod(Interpreter& interpreter, const Value& object, const std::string
                 const Arguments& arguments, Value* result) {
   const Method method = FindMethod(object, name);
   if (method == nullptr) return false;
-  if (object.is_text()) interpreter.ChargeBytes(object.text().size());
-  if (object.is_list()) interpreter.Charge(object.list().size());
-  if (object.is_dict()) interpreter.Charge(object.dict().entries.size());
-  *result = method(object, arguments);
-  if (result->is_text()) interpreter.ChargeBytes(result->text().size());
+  *result = method(interpreter.meter(), object, arguments);
   return true;
 }
 

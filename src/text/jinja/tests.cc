@@ -19,16 +19,16 @@ std::int64_t Whole(const Value& value) {
 }
 
 template <int kLow, int kHigh>
-bool Ordered(Interpreter&, const Value& v, const Arguments& a) {
-  const int order = Compare(v, Operand(a));
+bool Ordered(Interpreter& i, const Value& v, const Arguments& a) {
+  const int order = Compare(i.meter(), v, Operand(a));
   return order >= kLow && order <= kHigh;
 }
 
-bool Equals(Interpreter&, const Value& v, const Arguments& a) {
-  return Equal(v, Operand(a));
+bool Equals(Interpreter& i, const Value& v, const Arguments& a) {
+  return Equal(i.meter(), v, Operand(a));
 }
-bool Differs(Interpreter&, const Value& v, const Arguments& a) {
-  return !Equal(v, Operand(a));
+bool Differs(Interpreter& i, const Value& v, const Arguments& a) {
+  return !Equal(i.meter(), v, Operand(a));
 }
 
 const std::unordered_map<std::string_view, Test>& Tests() {
@@ -60,11 +60,13 @@ const std::unordered_map<std::string_view, Test>& Tests() {
          return divisor == -1 || Whole(v) % divisor == 0;
        }},
       {"lower",
-       [](Interpreter&, const Value& v, const Arguments&) {
-         return v.is_text() && MapCase(v.text(), false).bytes() == v.bytes();
+       [](Interpreter& i, const Value& v, const Arguments&) {
+         return v.is_text() && MapCase(i.meter(), v.text(), false).bytes() == v.bytes();
        }},
-      {"upper", [](Interpreter&, const Value& v,
-                   const Arguments&) { return v.is_text() && MapCase(v.text(), true).bytes() == v.bytes(); }},
+      {"upper",
+       [](Interpreter& i, const Value& v, const Arguments&) {
+         return v.is_text() && MapCase(i.meter(), v.text(), true).bytes() == v.bytes();
+       }},
       {"in", [](Interpreter& i, const Value& v,
                 const Arguments& a) { return i.Contains(v, Operand(a)).boolean(); }},
       {"equalto", Equals},
@@ -95,8 +97,9 @@ std::string_view Spelt(std::string_view name) {
 }  // namespace
 
 bool Interpreter::ApplyTest(const std::string& name, const Value& input, const Arguments& arguments) {
+  meter_.Read(name.size());
   const auto found = Tests().find(Spelt(name));
-  if (found == Tests().end()) throw Failure("the test '" + name + "' is not supported");
+  if (found == Tests().end()) throw Failure("the test '" + name.substr(0, 80) + "' is not supported");
   return found->second(*this, input, arguments);
 }
 

@@ -1,5 +1,7 @@
 #include "text/jinja/text_value.h"
 
+#include <string.h>  // memmem
+
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -16,24 +18,25 @@ utf8proc_int32_t CodePointAt(std::string_view text, std::size_t at, std::size_t*
   return read > 0 ? code : -1;
 }
 
-void AppendCodePoint(utf8proc_int32_t code, bool trusted, Text* out) {
+void AppendCodePoint(Meter& meter, utf8proc_int32_t code, bool trusted, Text* out) {
   utf8proc_uint8_t buffer[4];
   const utf8proc_ssize_t count = utf8proc_encode_char(code, buffer);
-  out->Append(std::string_view(reinterpret_cast<const char*>(buffer), static_cast<std::size_t>(count)),
+  out->Append(meter, std::string_view(reinterpret_cast<const char*>(buffer), static_cast<std::size_t>(count)),
               trusted);
 }
 
 // Applies `map` to each code point; bytes that form none pass through.
 template <typename Map>
-Text MapCodePoints(const Text& text, Map map) {
+Text MapCodePoints(Meter& meter, const Text& text, Map map) {
   Text out;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t bytes = 0;
     const utf8proc_int32_t code = CodePointAt(text.bytes(), at, &bytes);
+    meter.Read(bytes);
     if (code < 0) {
-      out.Append(text.Substring(at, bytes));
+      out.AppendPart(meter, text, at, bytes);
     } else {
-      AppendCodePoint(map(code), text.TrustedAt(at), &out);
+      AppendCodePoint(meter, map(code), text.TrustedAt(at), &out);
     }
     at += bytes;
   }
@@ -53,7 +56,7 @@ bool IsLetter(utf8proc_int32_t code) {
   }
 }
 
-std::vector<Text> SplitBySpace(const Text& text, std::int64_t limit) {
+std::vector<Text> SplitBySpace(Meter& meter, const Text& text, std::int64_t limit) {
   std::vector<Text> parts;
   const std::string& bytes = text.bytes();
   std::size_t at = 0;
@@ -62,26 +65,32 @@ std::vector<Text> SplitBySpace(const Text& text, std::int64_t limit) {
     while (at < bytes.size() && IsSpaceAt(bytes, at, &width)) at += width;
     if (at == bytes.size()) return parts;
     if (limit >= 0 && static_cast<std::int64_t>(parts.size()) == limit) {
-      parts.push_back(Strip(text.Substring(at), nullptr, false, true));
+      parts.push_back(Strip(meter, text.Substring(meter, at), nullptr, false, true));
       return parts;
     }
     const std::size_t begin = at;
     while (at < bytes.size() && !IsSpaceAt(bytes, at, &width)) at += CodePointBytes(bytes, at);
-    parts.push_back(text.Substring(begin, at - begin));
+    parts.push_back(text.Substring(meter, begin, at - begin));
   }
 }
 
-std::vector<Text> SplitFromRight(const Text& text, const std::string& separator, std::int64_t limit) {
+// Finds separators backwards, as the same search through both strings turned round: a search that is linear
+// is only at hand forwards.
+std::vector<Text> SplitFromRight(Meter& meter, const Text& text, const std::string& separator,
+                                 std::int64_t limit) {
+  meter.Grow(text.size() + separator.size());
+  const std::string backwards(text.bytes().rbegin(), text.bytes().rend());
+  const std::string mark(separator.rbegin(), separator.rend());
   std::vector<Text> parts;
   std::size_t end = text.size();
   while (limit < 0 || static_cast<std::int64_t>(parts.size()) < limit) {
-    if (end < separator.size()) break;
-    const std::size_t found = text.bytes().rfind(separator, end - separator.size());
+    const std::size_t found = FindBytes(backwards, mark, text.size() - end);
     if (found == std::string::npos) break;
-    parts.push_back(text.Substring(found + separator.size(), end - found - separator.size()));
-    end = found;
+    const std::size_t begin = text.size() - found;  // behind the separator
+    parts.push_back(text.Substring(meter, begin, end - begin));
+    end = begin - separator.size();
   }
-  parts.push_back(text.Substring(0, end));
+  parts.push_back(text.Substring(meter, 0, end));
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
@@ -93,45 +102,68 @@ bool Text::FullyTrusted() const {
   return mask_.find('\0') == std::string::npos;
 }
 
-Text Text::Substring(std::size_t begin, std::size_t count) const {
+Text Text::Substring(Meter& meter, std::size_t begin, std::size_t count) const {
   begin = std::min(begin, bytes_.size());
+  count = std::min(count, bytes_.size() - begin);
+  meter.Grow(Meter::kTextBytes);
+  meter.GrowText(0, count);
   Text out(bytes_.substr(begin, count), uniform_);
-  if (!mask_.empty()) out.mask_ = mask_.substr(begin, count);
+  if (mask_.empty()) return out;
+  meter.Grow(count);
+  out.mask_ = mask_.substr(begin, count);
   return out;
 }
 
-void Text::Append(std::string_view bytes, bool trusted) {
+void Text::NeedMask(Meter& meter) {
+  if (!mask_.empty()) return;
+  meter.Grow(bytes_.size());
+  mask_.assign(bytes_.size(), static_cast<char>(uniform_));
+}
+
+void Text::Append(Meter& meter, std::string_view bytes, bool trusted) {
   if (bytes.empty()) return;
   if (bytes_.empty()) {
     mask_.clear();
     uniform_ = trusted;
   }
-  if (mask_.empty() && trusted != uniform_) mask_.assign(bytes_.size(), static_cast<char>(uniform_));
+  meter.GrowText(bytes_.size(), bytes.size());
+  if (trusted != uniform_) NeedMask(meter);
+  if (!mask_.empty()) {
+    meter.Grow(bytes.size());
+    mask_.append(bytes.size(), static_cast<char>(trusted));
+  }
   bytes_.append(bytes);
-  if (!mask_.empty()) mask_.append(bytes.size(), static_cast<char>(trusted));
 }
 
-void Text::Append(const Text& other) {
+void Text::Append(Meter& meter, const Text& other) {
+  AppendPart(meter, other, 0, other.size());
+}
+
+void Text::AppendPart(Meter& meter, const Text& other, std::size_t begin, std::size_t count) {
+  const std::string_view bytes = std::string_view(other.bytes_).substr(begin, count);
   if (other.mask_.empty()) {
-    Append(other.bytes_, other.uniform_);
+    Append(meter, bytes, other.uniform_);
     return;
   }
-  if (mask_.empty()) mask_.assign(bytes_.size(), static_cast<char>(uniform_));
-  bytes_.append(other.bytes_);
-  mask_.append(other.mask_);
+  if (bytes.empty()) return;
+  meter.GrowText(bytes_.size(), bytes.size());
+  NeedMask(meter);
+  meter.Grow(bytes.size());
+  mask_.append(other.mask_, begin, count);
+  bytes_.append(bytes);
 }
 
-void Text::Truncate(std::size_t size) {
-  bytes_.resize(std::min(size, bytes_.size()));
-  if (!mask_.empty()) mask_.resize(bytes_.size());
-}
-
-void Text::AppendTo(std::vector<Segment>* segments) const {
+void Text::AppendTo(Meter& meter, std::vector<Segment>* segments) const {
+  meter.Read(size());
   for (std::size_t begin = 0; begin < size();) {
     const bool trusted = TrustedAt(begin);
     std::size_t end = mask_.empty() ? size() : begin + 1;
     while (end < size() && TrustedAt(end) == trusted) ++end;
-    if (segments->empty() || segments->back().trusted != trusted) segments->push_back({"", trusted});
+    if (segments->empty() || segments->back().trusted != trusted) {
+      meter.Grow(Meter::kTextBytes);
+      segments->push_back({"", trusted});
+    }
+    meter.Grow(end - begin);
     segments->back().text.append(bytes_, begin, end - begin);
     begin = end;
   }
@@ -167,12 +199,21 @@ bool IsSpaceAt(std::string_view text, std::size_t at, std::size_t* bytes) {
          category == UTF8PROC_CATEGORY_ZP;
 }
 
-Text Strip(const Text& text, const std::string* characters, bool left, bool right) {
+std::size_t FindBytes(std::string_view text, std::string_view needle, std::size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (needle.empty()) return from;
+  const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+Text Strip(Meter& meter, const Text& text, const std::string* characters, bool left, bool right) {
   const std::string& bytes = text.bytes();
   const auto strips = [&](std::size_t at, std::size_t* width) {
+    meter.Read(characters == nullptr ? 1 : characters->size() + 1);
     if (characters == nullptr) return IsSpaceAt(bytes, at, width);
     *width = CodePointBytes(bytes, at);
-    return characters->find(bytes.substr(at, *width)) != std::string::npos;
+    return characters->find(std::string_view(bytes).substr(at, *width)) != std::string::npos;
   };
   std::size_t begin = 0;
   std::size_t end = bytes.size();
@@ -184,18 +225,18 @@ Text Strip(const Text& text, const std::string* characters, bool left, bool righ
     if (!strips(last, &width)) break;
     end = last;
   }
-  return text.Substring(begin, end - begin);
+  return text.Substring(meter, begin, end - begin);
 }
 
-Text MapCase(const Text& text, bool upper) {
-  return MapCodePoints(text, [upper](utf8proc_int32_t code) {
+Text MapCase(Meter& meter, const Text& text, bool upper) {
+  return MapCodePoints(meter, text, [upper](utf8proc_int32_t code) {
     return upper ? utf8proc_toupper(code) : utf8proc_tolower(code);
   });
 }
 
-Text Capitalize(const Text& text) {
+Text Capitalize(Meter& meter, const Text& text) {
   bool first = true;
-  return MapCodePoints(text, [&first](utf8proc_int32_t code) {
+  return MapCodePoints(meter, text, [&first](utf8proc_int32_t code) {
     const utf8proc_int32_t mapped = first ? utf8proc_totitle(code) : utf8proc_tolower(code);
     first = false;
     return mapped;
@@ -203,9 +244,9 @@ Text Capitalize(const Text& text) {
 }
 
 // As Jinja's title filter: a word begins after white space, -, (, {, [ or <, also when it is no letter.
-Text Title(const Text& text) {
+Text Title(Meter& meter, const Text& text) {
   bool starts = true;
-  return MapCodePoints(text, [&starts](utf8proc_int32_t code) {
+  return MapCodePoints(meter, text, [&starts](utf8proc_int32_t code) {
     const bool separates = code == ' ' || (code >= 9 && code <= 13) || code == '-' || code == '(' ||
                            code == '{' || code == '[' || code == '<';
     const utf8proc_int32_t mapped =
@@ -215,67 +256,74 @@ Text Title(const Text& text) {
   });
 }
 
-Text Replace(const Text& text, const Text& from, const Text& to, std::int64_t limit) {
+Text Replace(Meter& meter, const Text& text, const Text& from, const Text& to, std::int64_t limit) {
+  meter.Read(text.size() + from.size());
   Text out;
   std::size_t at = 0;
   while (limit != 0) {
     // An empty pattern matches before every code point and at the end, as in Python.
-    const std::size_t found = text.bytes().find(from.bytes(), at);
+    const std::size_t found = FindBytes(text.bytes(), from.bytes(), at);
     if (found == std::string::npos) break;
+    meter.Step();
     if (from.empty()) {
-      out.Append(to);
+      out.Append(meter, to);
       if (at == text.size()) return out;
       const std::size_t width = CodePointBytes(text.bytes(), at);
-      out.Append(text.Substring(at, width));
+      out.AppendPart(meter, text, at, width);
       at += width;
     } else {
-      out.Append(text.Substring(at, found - at));
-      out.Append(to);
+      out.AppendPart(meter, text, at, found - at);
+      out.Append(meter, to);
       at = found + from.size();
     }
     if (limit > 0) --limit;
   }
-  out.Append(text.Substring(at));
+  out.AppendPart(meter, text, at, text.size() - at);
   return out;
 }
 
-Text Reverse(const Text& text) {
+Text Reverse(Meter& meter, const Text& text) {
   Text out;
   for (std::size_t end = text.size(); end > 0;) {
     std::size_t begin = end - 1;
     while (begin > 0 && (static_cast<unsigned char>(text.bytes()[begin]) & 0xC0) == 0x80) --begin;
-    out.Append(text.Substring(begin, end - begin));
+    meter.Read(end - begin);
+    out.AppendPart(meter, text, begin, end - begin);
     end = begin;
   }
   return out;
 }
 
-std::vector<Text> Split(const Text& text, const std::string* separator, std::int64_t limit, bool from_right) {
-  if (separator == nullptr) return SplitBySpace(text, limit);
-  if (from_right) return SplitFromRight(text, *separator, limit);
+std::vector<Text> Split(Meter& meter, const Text& text, const std::string* separator, std::int64_t limit,
+                        bool from_right) {
+  meter.Read(text.size());
+  if (separator == nullptr) return SplitBySpace(meter, text, limit);
+  meter.Read(separator->size());
+  if (from_right) return SplitFromRight(meter, text, *separator, limit);
   std::vector<Text> parts;
   std::size_t at = 0;
   while (limit < 0 || static_cast<std::int64_t>(parts.size()) < limit) {
-    const std::size_t found = text.bytes().find(*separator, at);
+    const std::size_t found = FindBytes(text.bytes(), *separator, at);
     if (found == std::string::npos) break;
-    parts.push_back(text.Substring(at, found - at));
+    parts.push_back(text.Substring(meter, at, found - at));
     at = found + separator->size();
   }
-  parts.push_back(text.Substring(at));
+  parts.push_back(text.Substring(meter, at));
   return parts;
 }
 
-std::vector<Text> SplitLines(const Text& text) {
+std::vector<Text> SplitLines(Meter& meter, const Text& text) {
+  meter.Read(text.size());
   std::vector<Text> lines;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text.bytes()[at];
     if (c != '\n' && c != '\r') continue;
-    lines.push_back(text.Substring(begin, at - begin));
+    lines.push_back(text.Substring(meter, begin, at - begin));
     if (c == '\r' && at + 1 < text.size() && text.bytes()[at + 1] == '\n') ++at;
     begin = at + 1;
   }
-  if (begin < text.size()) lines.push_back(text.Substring(begin));
+  if (begin < text.size()) lines.push_back(text.Substring(meter, begin));
   return lines;
 }
 

@@ -1,17 +1,15 @@
 #include "text/jinja/value.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace skipjack::jinja {
 namespace {
 
-constexpr int kMaxDepth = 200;
+constexpr std::size_t kMaxUndefinedName = 80;
 
-Value FromJsonAt(const nlohmann::ordered_json& json, int depth) {
-  if (depth > kMaxDepth) throw Failure("the template's variables are nested too deeply");
+Value FromJsonAt(Meter& meter, const nlohmann::ordered_json& json, int depth) {
+  if (depth > Value::kMaxHeight) throw Failure("the template's variables are nested too deeply");
   switch (json.type()) {
     case nlohmann::ordered_json::value_t::boolean:
       return Value(json.get<bool>());
@@ -24,18 +22,23 @@ Value FromJsonAt(const nlohmann::ordered_json& json, int depth) {
     }
     case nlohmann::ordered_json::value_t::number_float:
       return Value(json.get<double>());
-    case nlohmann::ordered_json::value_t::string:
-      return Value::MakeText(json.get<std::string>(), false);
+    case nlohmann::ordered_json::value_t::string: {
+      const auto& bytes = json.get_ref<const std::string&>();
+      meter.Grow(Meter::kTextBytes + bytes.size());
+      return Value::MakeText(bytes, false);
+    }
     case nlohmann::ordered_json::value_t::array: {
+      meter.GrowItems(json.size());
       List items;
       items.reserve(json.size());
-      for (const nlohmann::ordered_json& item : json) items.push_back(FromJsonAt(item, depth + 1));
+      for (const nlohmann::ordered_json& item : json) items.push_back(FromJsonAt(meter, item, depth + 1));
       return Value::MakeList(std::move(items));
     }
     case nlohmann::ordered_json::value_t::object: {
       Dict dict;
       for (const auto& [key, item] : json.items()) {
-        dict.entries.emplace_back(Value::MakeText(key, false), FromJsonAt(item, depth + 1));
+        meter.Grow(Meter::kTextBytes + key.size());
+        dict.Add(meter, Value::MakeText(key, false), FromJsonAt(meter, item, depth + 1));
       }
       return Value::MakeDict(std::move(dict));
     }
@@ -44,252 +47,60 @@ Value FromJsonAt(const nlohmann::ordered_json& json, int depth) {
   }
 }
 
-// The code point at `at`, or -1 and one byte for an odd one.
-void AppendEscape(unsigned code, std::string* out) {
-  constexpr char kHex[] = "0123456789abcdef";
-  *out += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) *out += kHex[(code >> shift) & 15];
+int CheckedHeight(int height) {
+  if (height > Value::kMaxHeight) {
+    throw Failure("values in the chat template are nested more than " + std::to_string(Value::kMaxHeight) +
+                  " levels deep");
+  }
+  return height;
 }
 
-std::string JsonQuoted(const std::string& bytes) {
-  std::string out = "\"";
-  for (const char c : bytes) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          AppendEscape(static_cast<unsigned char>(c), &out);
-        } else {
-          out += c;
-        }
-    }
+int DictHeight(const Dict& dict) {
+  int height = 0;
+  for (const Pair& entry : dict.entries) {
+    height = std::max({height, entry.first.height(), entry.second.height()});
   }
-  return out + "\"";
-}
-
-Text Repr(const Text& text) {
-  const std::string& bytes = text.bytes();
-  const char quote =
-      bytes.find('\'') != std::string::npos && bytes.find('"') == std::string::npos ? '"' : '\'';
-  Text out;
-  out.Append(std::string_view(&quote, 1), false);
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
-    const char c = bytes[at];
-    const bool trusted = text.TrustedAt(at);
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out.Append("\\n", trusted);
-    } else if (c == '\r') {
-      out.Append("\\r", trusted);
-    } else if (c == '\t') {
-      out.Append("\\t", trusted);
-    } else if (c == '\\' || c == quote) {
-      out.Append(std::string{'\\', c}, trusted);
-    } else if (byte < 0x20 || byte == 0x7f) {
-      constexpr char kHex[] = "0123456789abcdef";
-      out.Append(std::string{'\\', 'x', kHex[byte >> 4], kHex[byte & 15]}, trusted);
-    } else {
-      out.Append(std::string_view(&c, 1), trusted);
-    }
-  }
-  out.Append(std::string_view(&quote, 1), false);
-  return out;
-}
-
-Text ReprAt(const Value& value, int depth) {
-  if (depth > kMaxDepth) throw Failure("a value is nested too deeply to be printed");
-  if (value.is_text()) return Repr(value.text());
-  if (value.is_list()) {
-    Text out = Text::Untrusted(value.is_tuple() ? "(" : "[");
-    const List& items = value.list();
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (i > 0) out.Append(", ", false);
-      out.Append(ReprAt(items[i], depth + 1));
-    }
-    if (value.is_tuple() && items.size() == 1) out.Append(",", false);
-    out.Append(value.is_tuple() ? ")" : "]", false);
-    return out;
-  }
-  if (value.is_dict()) {
-    Text out = Text::Untrusted("{");
-    for (std::size_t i = 0; i < value.dict().entries.size(); ++i) {
-      if (i > 0) out.Append(", ", false);
-      out.Append(ReprAt(value.dict().entries[i].first, depth + 1));
-      out.Append(": ", false);
-      out.Append(ReprAt(value.dict().entries[i].second, depth + 1));
-    }
-    out.Append("}", false);
-    return out;
-  }
-  return ToText(value);
-}
-
-class JsonWriter {
- public:
-  explicit JsonWriter(const JsonStyle& style) : style_(style) {}
-
-  Text Write(const Value& value) {
-    Append(value, 0);
-    return trusted_ ? Text::Trusted(std::move(out_)) : Text::Untrusted(std::move(out_));
-  }
-
- private:
-  void Append(const Value& value, int depth) {
-    if (depth > kMaxDepth) throw Failure("a value is nested too deeply for tojson");
-    if (value.is_none()) {
-      out_ += "null";
-    } else if (value.is_bool()) {
-      out_ += value.boolean() ? "true" : "false";
-    } else if (value.is_int()) {
-      out_ += std::to_string(value.integer());
-      trusted_ = false;
-    } else if (value.is_float()) {
-      out_ += JsonFloat(value.number());
-      trusted_ = false;
-    } else if (value.is_text()) {
-      AppendString(value.text());
-    } else if (value.is_list()) {
-      AppendList(value.list(), depth);
-    } else if (value.is_dict()) {
-      AppendDict(value.dict(), depth);
-    } else {
-      throw Failure(std::string("a value of type ") + value.TypeName() + " cannot be written as JSON");
-    }
-  }
-
-  void AppendString(const Text& text) {
-    trusted_ = trusted_ && text.FullyTrusted();
-    out_ += JsonQuoted(text.bytes());
-  }
-
-  void AppendList(const List& items, int depth) {
-    if (items.empty()) {
-      out_ += "[]";
-      return;
-    }
-    out_ += '[';
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      BeginItem(i, depth + 1);
-      Append(items[i], depth + 1);
-    }
-    NewLine(depth);
-    out_ += ']';
-  }
-
-  void AppendDict(const Dict& dict, int depth) {
-    if (dict.entries.empty()) {
-      out_ += "{}";
-      return;
-    }
-    std::vector<const Pair*> entries;
-    for (const Pair& entry : dict.entries) entries.push_back(&entry);
-    if (style_.sort_keys) {
-      std::sort(entries.begin(), entries.end(), [](const Pair* a, const Pair* b) {
-        return ToText(a->first).bytes() < ToText(b->first).bytes();
-      });
-    }
-    out_ += '{';
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      BeginItem(i, depth + 1);
-      AppendString(ToText(entries[i]->first));
-      out_ += ": ";
-      Append(entries[i]->second, depth + 1);
-    }
-    NewLine(depth);
-    out_ += '}';
-  }
-
-  void BeginItem(std::size_t index, int depth) {
-    if (index > 0) out_ += style_.indent < 0 ? ", " : ",";
-    NewLine(depth);
-  }
-
-  void NewLine(int depth) {
-    if (style_.indent < 0) return;
-    out_ += '\n';
-    out_.append(static_cast<std::size_t>(depth) * static_cast<std::size_t>(style_.indent), ' ');
-  }
-
-  static std::string JsonFloat(double value) {
-    if (std::isnan(value)) return "NaN";
-    if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-    return FloatRepr(value);
-  }
-
-  JsonStyle style_;
-  std::string out_;
-  bool trusted_ = true;
-};
-
-bool EqualAt(const Value& a, const Value& b, int depth) {
-  if (depth > kMaxDepth) throw Failure("values are nested too deeply to be compared");
-  if (a.is_number() && b.is_number()) {
-    if (a.is_integral() && b.is_integral()) return a.integer() == b.integer();
-    return a.number() == b.number();
-  }
-  if (a.is_text() && b.is_text()) return a.bytes() == b.bytes();
-  if (a.is_none() || b.is_none()) return a.is_none() && b.is_none();
-  if (a.is_undefined() || b.is_undefined()) return a.is_undefined() && b.is_undefined();
-  if (a.is_list() && b.is_list()) {
-    if (a.is_tuple() != b.is_tuple() || a.list().size() != b.list().size()) return false;
-    for (std::size_t i = 0; i < a.list().size(); ++i) {
-      if (!EqualAt(a.list()[i], b.list()[i], depth + 1)) return false;
-    }
-    return true;
-  }
-  if (a.is_dict() && b.is_dict()) {
-    if (a.dict().entries.size() != b.dict().entries.size()) return false;
-    for (const Pair& entry : a.dict().entries) {
-      const Value* other = b.dict().Find(entry.first);
-      if (other == nullptr || !EqualAt(entry.second, *other, depth + 1)) return false;
-    }
-    return true;
-  }
-  return false;
+  return height + 1;
 }
 
 }  // namespace
 
-const Value* Dict::Find(std::string_view key) const {
+int HeightOver(const List& items) {
+  int height = 0;
+  for (const Value& item : items) height = std::max(height, item.height());
+  return height + 1;
+}
+
+const Value* Dict::Find(Meter& meter, std::string_view key) const {
   for (const Pair& entry : entries) {
-    if (entry.first.is_text() && entry.first.bytes() == key) return &entry.second;
+    if (!entry.first.is_text() || entry.first.bytes().size() != key.size()) {
+      meter.Read(sizeof(Pair) / 8);
+      continue;
+    }
+    meter.Read(key.size() + sizeof(Pair) / 8);
+    if (entry.first.bytes() == key) return &entry.second;
   }
   return nullptr;
 }
 
-const Value* Dict::Find(const Value& key) const {
+const Value* Dict::Find(Meter& meter, const Value& key) const {
+  if (key.is_text()) return Find(meter, std::string_view(key.bytes()));
   for (const Pair& entry : entries) {
-    if (Equal(entry.first, key)) return &entry.second;
+    if (Equal(meter, entry.first, key)) return &entry.second;
   }
   return nullptr;
 }
 
-void Dict::Set(Value key, Value value) {
-  for (Pair& entry : entries) {
-    if (!Equal(entry.first, key)) continue;
-    entry.second = std::move(value);
+void Dict::Set(Meter& meter, Value key, Value value) {
+  if (const Value* found = Find(meter, key)) {
+    *const_cast<Value*>(found) = std::move(value);
     return;
   }
+  Add(meter, std::move(key), std::move(value));
+}
+
+void Dict::Add(Meter& meter, Value key, Value value) {
+  meter.GrowItems(2);
   entries.emplace_back(std::move(key), std::move(value));
 }
 
@@ -301,8 +112,36 @@ const Value* Arguments::Find(std::size_t index, std::string_view name) const {
   return nullptr;
 }
 
-Value Value::FromJson(const nlohmann::ordered_json& json) {
-  return FromJsonAt(json, 0);
+Value Value::MakeUndefined(std::string_view name) {
+  const std::string_view shown = name.substr(0, kMaxUndefinedName);
+  return FromState(
+      Undefined{std::make_shared<const std::string>(std::string(shown) + (shown == name ? "" : "..."))});
+}
+
+Value Value::MakeList(List items, bool tuple) {
+  const int height = CheckedHeight(HeightOver(items));
+  return FromState(Sequence{std::make_shared<const List>(std::move(items)), height, tuple});
+}
+
+Value Value::MakeDict(Dict dict) {
+  const int height = CheckedHeight(DictHeight(dict));
+  return FromState(Mapping{std::make_shared<const Dict>(std::move(dict)), height});
+}
+
+Value Value::MakeFunction(Function function, int height) {
+  return FromState(
+      Callable{std::make_shared<const Function>(std::move(function)), CheckedHeight(height + 1)});
+}
+
+Value Value::FromJson(Meter& meter, const nlohmann::ordered_json& json) {
+  return FromJsonAt(meter, json, 0);
+}
+
+int Value::height() const {
+  if (is_list()) return std::get<Sequence>(state_).height;
+  if (is_dict()) return std::get<Mapping>(state_).height;
+  if (is_namespace()) return std::get<Namespace>(state_).height;
+  return is_callable() ? std::get<Callable>(state_).height : 0;
 }
 
 bool Value::Truthy() const {
@@ -327,62 +166,6 @@ const char* Value::TypeName() const {
   if (is_dict()) return "mapping";
   if (is_namespace()) return "namespace";
   return "function";
-}
-
-bool Equal(const Value& a, const Value& b) {
-  return EqualAt(a, b, 0);
-}
-
-int Compare(const Value& a, const Value& b) {
-  if (a.is_number() && b.is_number()) {
-    if (a.is_integral() && b.is_integral()) return a.integer() < b.integer() ? -1 : a.integer() > b.integer();
-    return a.number() < b.number() ? -1 : a.number() > b.number();
-  }
-  // UTF-8 sorts bytewise as its code points do.
-  if (a.is_text() && b.is_text()) {
-    const int order = a.bytes().compare(b.bytes());
-    return order < 0 ? -1 : order > 0;
-  }
-  if (a.is_list() && b.is_list()) {
-    for (std::size_t i = 0; i < std::min(a.list().size(), b.list().size()); ++i) {
-      if (const int order = Compare(a.list()[i], b.list()[i]); order != 0) return order;
-    }
-    return a.list().size() < b.list().size() ? -1 : a.list().size() > b.list().size();
-  }
-  throw Failure(std::string("values of type ") + a.TypeName() + " and " + b.TypeName() + " have no order");
-}
-
-std::string FloatRepr(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char buffer[40];
-  // Shortest digits that read back the same; Python switches to an exponent below 1e-4 and from 1e16 on.
-  const double magnitude = std::fabs(value);
-  const bool exponent = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16);
-  const auto format = exponent ? std::chars_format::scientific : std::chars_format::fixed;
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value, format).ptr;
-  std::string out(buffer, end);
-  if (!exponent && out.find('.') == std::string::npos) out += ".0";
-  return out;
-}
-
-Text ToText(const Value& value) {
-  if (value.is_text()) return value.text();
-  if (value.is_undefined()) return {};
-  if (value.is_none()) return Text::Untrusted("None");
-  if (value.is_bool()) return Text::Untrusted(value.boolean() ? "True" : "False");
-  if (value.is_int()) return Text::Untrusted(std::to_string(value.integer()));
-  if (value.is_float()) return Text::Untrusted(FloatRepr(value.number()));
-  if (value.is_list() || value.is_dict()) return ReprAt(value, 0);
-  throw Failure(std::string("a ") + value.TypeName() + " cannot be printed");
-}
-
-Text ToRepr(const Value& value) {
-  return ReprAt(value, 0);
-}
-
-Text ToJson(const Value& value, const JsonStyle& style) {
-  return JsonWriter(style).Write(value);
 }
 
 }  // namespace skipjack::jinja

@@ -5,27 +5,17 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "base/status.h"
+#include "text/jinja/failure.h"
+#include "text/jinja/meter.h"
 #include "text/jinja/text_value.h"
 
 namespace skipjack::jinja {
-
-// Ends an evaluation or a parse; caught where the module's border is (chat_template.cc) and nowhere else.
-class Failure : public std::runtime_error {
- public:
-  explicit Failure(Status status) : std::runtime_error(status.message()), status_(std::move(status)) {}
-  explicit Failure(std::string message) : Failure(Status::InvalidArgument(std::move(message))) {}
-  const Status& status() const { return status_; }
-
- private:
-  Status status_;
-};
 
 class Value;
 class Interpreter;
@@ -34,35 +24,48 @@ struct Arguments;
 using List = std::vector<Value>;
 using Pair = std::pair<Value, Value>;
 
-// In insertion order. Templates' mappings are small, so a look-up walks them (and the interpreter counts
-// steps).
+// In insertion order. Templates' mappings are small, so a look-up walks them and charges for that.
 struct Dict {
   std::vector<Pair> entries;
 
-  const Value* Find(std::string_view key) const;
-  const Value* Find(const Value& key) const;
-  void Set(Value key, Value value);
+  const Value* Find(Meter& meter, std::string_view key) const;
+  const Value* Find(Meter& meter, const Value& key) const;
+  void Set(Meter& meter, Value key, Value value);
+  void Add(Meter& meter, Value key, Value value);  // of a key that is not there yet
 };
 
 using Function = std::function<Value(Interpreter&, const Arguments&)>;
 
+// Lists, mappings and functions know how deep they reach, and no more than kMaxHeight levels may lie within
+// one another: what walks them (and what frees them) may recurse. A namespace ends such a path, although it
+// can hold anything: the interpreter keeps it and empties it at the end.
 class Value {
  public:
+  static constexpr int kMaxHeight = 200;
+
   struct Undefined {
-    std::string name;  // for messages
+    std::shared_ptr<const std::string> name;  // for messages
   };
   struct None {};
   struct Sequence {
     std::shared_ptr<const List> items;
+    int height = 1;
     bool tuple = false;
   };
-  struct Callable {
-    std::string name;
-    std::shared_ptr<const Function> function;
+  struct Mapping {
+    std::shared_ptr<const Dict> dict;
+    int height = 1;
   };
-  // The only mutable value: what namespace() makes, and the loop object's counters.
+  struct Callable {
+    std::shared_ptr<const Function> function;
+    int height = 1;
+  };
+  // What namespace() makes, which templates may write to, and the loop object, which only the interpreter
+  // does.
   struct Namespace {
     std::shared_ptr<Dict> attributes;
+    int height = 0;
+    bool writable = true;
   };
 
   Value() : state_(None{}) {}
@@ -72,21 +75,18 @@ class Value {
   Value(Text value) : state_(std::make_shared<const Text>(std::move(value))) {}  // NOLINT
   Value(const char*) = delete;
 
-  static Value MakeUndefined(std::string name) { return FromState(Undefined{std::move(name)}); }
+  // Long names are cut.
+  static Value MakeUndefined(std::string_view name);
   static Value MakeText(std::string bytes, bool trusted) {
     return Value(trusted ? Text::Trusted(std::move(bytes)) : Text::Untrusted(std::move(bytes)));
   }
-  static Value MakeList(List items, bool tuple = false) {
-    return FromState(Sequence{std::make_shared<const List>(std::move(items)), tuple});
-  }
-  static Value MakeDict(Dict dict) { return FromState(std::make_shared<const Dict>(std::move(dict))); }
-  static Value MakeNamespace(Dict dict) {
-    return FromState(Namespace{std::make_shared<Dict>(std::move(dict))});
-  }
-  static Value MakeFunction(std::string name, Function function) {
-    return FromState(Callable{std::move(name), std::make_shared<const Function>(std::move(function))});
-  }
-  static Value FromJson(const nlohmann::ordered_json& json);
+  // The items have been charged.
+  static Value MakeList(List items, bool tuple = false);
+  static Value MakeDict(Dict dict);
+  // `height`: of what the function holds.
+  static Value MakeFunction(Function function, int height = 0);
+  static Value MakeNamespace(Namespace state) { return FromState(std::move(state)); }
+  static Value FromJson(Meter& meter, const nlohmann::ordered_json& json);
 
   bool is_undefined() const { return Holds<Undefined>(); }
   bool is_none() const { return Holds<None>(); }
@@ -98,7 +98,7 @@ class Value {
   bool is_text() const { return Holds<std::shared_ptr<const Text>>(); }
   bool is_list() const { return Holds<Sequence>(); }
   bool is_tuple() const { return is_list() && std::get<Sequence>(state_).tuple; }
-  bool is_dict() const { return Holds<std::shared_ptr<const Dict>>(); }
+  bool is_dict() const { return Holds<Mapping>(); }
   bool is_namespace() const { return Holds<Namespace>(); }
   bool is_callable() const { return Holds<Callable>(); }
 
@@ -110,10 +110,14 @@ class Value {
   const Text& text() const { return *std::get<std::shared_ptr<const Text>>(state_); }
   const std::string& bytes() const { return text().bytes(); }
   const List& list() const { return *std::get<Sequence>(state_).items; }
-  const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(state_); }
+  const Dict& dict() const { return *std::get<Mapping>(state_).dict; }
   Dict& attributes() const { return *std::get<Namespace>(state_).attributes; }
-  const Callable& callable() const { return std::get<Callable>(state_); }
-  const std::string& undefined_name() const { return std::get<Undefined>(state_).name; }
+  bool writable() const { return std::get<Namespace>(state_).writable; }
+  const Function& function() const { return *std::get<Callable>(state_).function; }
+  const std::string& undefined_name() const { return *std::get<Undefined>(state_).name; }
+
+  // Levels of values within this one, itself included; 0 for what holds none.
+  int height() const;
 
   bool Truthy() const;
   // "string", "list", ... for messages.
@@ -121,7 +125,7 @@ class Value {
 
  private:
   using State = std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const Text>,
-                             Sequence, std::shared_ptr<const Dict>, Namespace, Callable>;
+                             Sequence, Mapping, Namespace, Callable>;
 
   template <typename T>
   bool Holds() const {
@@ -136,6 +140,15 @@ class Value {
   State state_;
 };
 
+// The height of what holds `items`.
+int HeightOver(const List& items);
+
+// The way into a list: charges for the place.
+inline void Push(Meter& meter, Value value, List* list) {
+  meter.GrowItems(1);
+  list->push_back(std::move(value));
+}
+
 struct Arguments {
   List positional;
   std::vector<std::pair<std::string, Value>> named;
@@ -144,21 +157,22 @@ struct Arguments {
   const Value* Find(std::size_t index, std::string_view name) const;
 };
 
-bool Equal(const Value& a, const Value& b);
+bool Equal(Meter& meter, const Value& a, const Value& b);
 // Python's order of numbers, strings and lists; Failure for anything else.
-int Compare(const Value& a, const Value& b);
+int Compare(Meter& meter, const Value& a, const Value& b);
 
 // str(): what `{{ }}` prints.
-Text ToText(const Value& value);
+void AppendText(Meter& meter, const Value& value, Text* out);
+Text ToText(Meter& meter, const Value& value);
 // repr(): what a list prints of its items.
-Text ToRepr(const Value& value);
+void AppendRepr(Meter& meter, const Value& value, Text* out);
 
 struct JsonStyle {
   int indent = -1;  // -1: one line with ", " and ": "
   bool sort_keys = false;
 };
 // json.dumps(..., ensure_ascii=False). The result is trusted only if all of the value is.
-Text ToJson(const Value& value, const JsonStyle& style);
+Text ToJson(Meter& meter, const Value& value, const JsonStyle& style);
 
 std::string FloatRepr(double value);
 

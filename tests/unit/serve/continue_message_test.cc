@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/join_segments.h"
 #include "text/chat_template.h"
 
 namespace skipjack {
 namespace {
+
+using testing::JoinSegments;
 
 // "[user]Hi[/]\n[assistant]<content>[/]\n" in ChatML's manner: roles and contents come from the messages.
 std::vector<Segment> Rendered(const std::string& content) {

@@ -7,8 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/join_segments.h"
+
 namespace skipjack {
 namespace {
+
+using testing::JoinSegments;
 
 using nlohmann::ordered_json;
 using ::testing::HasSubstr;
