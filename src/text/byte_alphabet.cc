@@ -35,10 +35,6 @@ constexpr std::array<std::int16_t, kAlphabetEnd> kBytes = MakeBytes();
 
 }  // namespace
 
-char32_t ByteLevelCharacter(unsigned char byte) {
-  return kCharacters[byte];
-}
-
 std::optional<std::string> BytesFromByteLevelName(std::string_view name) {
   if (FindInvalidUtf8(name) != std::string_view::npos) return std::nullopt;
   std::string bytes;

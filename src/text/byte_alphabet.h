@@ -8,12 +8,8 @@
 
 namespace skipjack {
 
-// The character that stands for `byte`: itself for printable Latin-1, U+0100 and up for the other 68 in
-// order.
-char32_t ByteLevelCharacter(unsigned char byte);
-
 // The bytes that a token's name spells, or nullopt when it has a character outside the alphabet or is not
-// UTF-8.
+// UTF-8. A byte is spelt by itself where it is printable Latin-1; the other 68 are U+0100 and up, in order.
 std::optional<std::string> BytesFromByteLevelName(std::string_view name);
 
 }  // namespace skipjack

@@ -117,6 +117,19 @@ std::shared_ptr<const Tokenizer> FixtureTokenizer(const std::string& name) {
   return tokenizer;
 }
 
+std::string ByteLevelName(int byte) {
+  const auto stands_for_itself = [](int b) {
+    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xFF && b != 0xAD);
+  };
+  int code = byte;
+  if (!stands_for_itself(byte)) {
+    code = 256;
+    for (int b = 0; b < byte; ++b) code += stands_for_itself(b) ? 0 : 1;
+  }
+  if (code < 0x80) return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
+}
+
 std::vector<TokenId> EncodeText(const Tokenizer& tokenizer, std::string_view text, bool trusted) {
   const Segment segment{std::string(text), trusted};
   return Must(tokenizer.Encode({&segment, 1}, {.add_special = false}));

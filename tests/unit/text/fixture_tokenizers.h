@@ -30,6 +30,9 @@ std::shared_ptr<const Tokenizer> FixtureTokenizer(const std::string& name);
 // Aborts with the message when Create fails.
 std::shared_ptr<const Tokenizer> MustCreate(TokenizerSpec spec);
 
+// The name of a byte's token, as GPT-2's bytes_to_unicode() spells it.
+std::string ByteLevelName(int byte);
+
 // Encodes one segment without start or end tokens.
 std::vector<TokenId> EncodeText(const Tokenizer& tokenizer, std::string_view text, bool trusted);
 

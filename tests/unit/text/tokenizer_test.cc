@@ -9,7 +9,6 @@
 
 #include "tests/unit/text/fixture_tokenizers.h"
 #include "tests/unit/text/random_text.h"
-#include "text/byte_alphabet.h"
 #include "text/nfc.h"
 #include "text/utf8.h"
 
@@ -35,7 +34,7 @@ TokenizerSpec ByteSpec(const std::vector<std::pair<std::string, TokenType>>& ext
   spec.model = "gpt2";
   spec.pre = "gpt-2";
   for (int byte = 0; byte < 256; ++byte) {
-    AppendUtf8(ByteLevelCharacter(static_cast<unsigned char>(byte)), spec.tokens.emplace_back());
+    spec.tokens.push_back(ByteLevelName(byte));
     spec.types.push_back(TokenType::kNormal);
   }
   for (const auto& [name, type] : extra) {
