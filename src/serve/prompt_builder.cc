@@ -121,8 +121,20 @@ Result<std::vector<Segment>> RenderChat(const ServedModel& model, const ChatProm
   return Status::InvalidArgument("the chat template refused the messages: " + segments.status().message());
 }
 
+// Tokenising what is much too long would take a worker's time for nothing.
+Status CheckLength(const ServedModel& model, std::span<const Segment> segments, std::int32_t context_length) {
+  if (context_length <= 0) return {};
+  const std::size_t least = model.tokenizer->MinimumTokens(segments);
+  if (least < static_cast<std::size_t>(context_length)) return {};
+  return Status::InvalidArgument(fmt::format(
+      "the prompt has at least {} tokens, and the context of {} must also hold the output: at most {} are "
+      "possible",
+      least, context_length, context_length - 1));
+}
+
 Result<std::vector<TokenId>> EncodeSegments(const ServedModel& model, std::span<const Segment> segments,
                                             const PromptOptions& options) {
+  if (Status s = CheckLength(model, segments, options.context_length); !s.ok()) return s;
   Result<std::vector<TokenId>> ids =
       model.tokenizer->Encode(segments, {.add_special = options.add_special_tokens});
   if (ids.ok() || ids.status().code() == StatusCode::kInvalidArgument) return ids;

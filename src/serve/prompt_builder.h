@@ -12,6 +12,9 @@ namespace skipjack {
 struct PromptOptions {
   bool add_special_tokens = true;
   bool parse_special = false;  // text may spell control tokens; a chat's messages never may
+  // Tokens that prompt and answer may have together: text that cannot fit, whatever tokens it becomes, is
+  // refused before it is tokenised. 0: no limit.
+  std::int32_t context_length = 0;
 };
 
 // Text is tokenised as user text; chat messages are rendered with the model's template, whose own text may

@@ -45,6 +45,22 @@ std::vector<TokenId> UntrustedTokens(const Vocabulary& vocabulary) {
   return ids;
 }
 
+// Of the tokens that text can become.
+std::size_t LongestToken(const Vocabulary& vocabulary) {
+  std::size_t longest = 1;
+  const auto consider = [&](TokenId id) {
+    longest = std::max(longest, vocabulary.bytes[static_cast<std::size_t>(id)].size());
+  };
+  for (const TokenId id : vocabulary.pieces) consider(id);
+  for (const TokenId id : TrustedTokens(vocabulary)) consider(id);
+  return longest;
+}
+
+bool LeavesBytesOut(const Vocabulary& vocabulary) {
+  return std::find(vocabulary.byte_tokens.begin(), vocabulary.byte_tokens.end(), -1) !=
+         vocabulary.byte_tokens.end();
+}
+
 PatternAutomaton Backwards(const StringArena& bytes, std::span<const TokenId> tokens) {
   std::vector<std::string> reversed;
   reversed.reserve(tokens.size());
@@ -90,6 +106,8 @@ ByteLevelTokenizer::ByteLevelTokenizer(Vocabulary vocabulary, const PreTokenizer
     : vocabulary_(std::move(vocabulary)),
       pre_tokenizer_(pre_tokenizer),
       settings_(settings),
+      longest_token_(LongestToken(vocabulary_)),
+      leaves_bytes_out_(LeavesBytesOut(vocabulary_)),
       model_(vocabulary_.bytes, vocabulary_.byte_tokens, vocabulary_.merges),
       trusted_tokens_(vocabulary_.bytes, TrustedTokens(vocabulary_)),
       untrusted_tokens_(vocabulary_.bytes, UntrustedTokens(vocabulary_)) {
@@ -160,6 +178,23 @@ std::vector<TokenId> ByteLevelTokenizer::EncodeRuns(std::string_view text, std::
   if (add_special && settings_.add_eos && (ids.empty() || ids.back() != *settings_.eos))
     ids.push_back(*settings_.eos);
   return ids;
+}
+
+std::size_t ByteLevelTokenizer::MinimumTokens(std::span<const Segment> segments) const {
+  // Which bytes are left out of a composed text cannot be said of the text before.
+  if (leaves_bytes_out_ && pre_tokenizer_.normalize_nfc) return 0;
+  std::size_t bytes = 0;
+  for (const Segment& segment : segments) {
+    if (!leaves_bytes_out_) {
+      bytes += segment.text.size();
+      continue;
+    }
+    bytes += static_cast<std::size_t>(std::count_if(segment.text.begin(), segment.text.end(), [&](char c) {
+      return vocabulary_.byte_tokens[static_cast<unsigned char>(c)] >= 0;
+    }));
+  }
+  if (pre_tokenizer_.normalize_nfc) bytes = (bytes + kMaxNfcShrink - 1) / kMaxNfcShrink;
+  return (bytes + longest_token_ - 1) / longest_token_;
 }
 
 void ByteLevelTokenizer::EncodeOrdinary(std::string_view text, BpeWorkspace& work,

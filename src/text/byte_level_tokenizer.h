@@ -47,6 +47,7 @@ class ByteLevelTokenizer final : public Tokenizer {
 
   Result<std::vector<TokenId>> Encode(std::span<const Segment> segments,
                                       const EncodeOptions& options) const override;
+  std::size_t MinimumTokens(std::span<const Segment> segments) const override;
   std::string_view TokenBytes(TokenId id) const override;
   bool IsControl(TokenId id) const override;
   bool IsEndOfGeneration(TokenId id) const override;
@@ -70,6 +71,8 @@ class ByteLevelTokenizer final : public Tokenizer {
   Vocabulary vocabulary_;
   const PreTokenizer& pre_tokenizer_;
   Settings settings_;
+  std::size_t longest_token_;  // bytes of it, of those that Encode() can give; at least 1
+  bool leaves_bytes_out_;      // some byte has no token
   BpeModel model_;
   WholeTokenMatcher trusted_tokens_;    // control and user-defined tokens
   WholeTokenMatcher untrusted_tokens_;  // user-defined tokens that are words

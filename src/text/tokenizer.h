@@ -66,6 +66,10 @@ class Tokenizer {
   virtual Result<std::vector<TokenId>> Encode(std::span<const Segment> segments,
                                               const EncodeOptions& options) const = 0;
 
+  // Encode() gives at least so many tokens for these segments: for refusing at once what could never fit.
+  // Looks at each byte once at most, so it costs next to nothing beside Encode().
+  virtual std::size_t MinimumTokens(std::span<const Segment> segments) const = 0;
+
   // Raw bytes of a token ("\xf0\x9f" is possible); for a control token the bytes of its name. Empty for an id
   // outside the vocabulary.
   virtual std::string_view TokenBytes(TokenId id) const = 0;

@@ -25,6 +25,15 @@ Result<std::vector<TokenId>> ByteTokenizer::Encode(std::span<const Segment> segm
   return ids;
 }
 
+std::size_t ByteTokenizer::MinimumTokens(std::span<const Segment> segments) const {
+  constexpr std::size_t kLongest = 5;  // "<bos>"
+  std::size_t tokens = 0;
+  for (const Segment& segment : segments) {
+    tokens += segment.trusted ? segment.text.size() / kLongest : segment.text.size();
+  }
+  return tokens;
+}
+
 std::string_view ByteTokenizer::TokenBytes(TokenId id) const {
   if (id < 0 || id >= kVocabulary) return {};
   return bytes_[static_cast<std::size_t>(id)];

@@ -24,6 +24,7 @@ class ByteTokenizer final : public Tokenizer {
   // there.
   Result<std::vector<TokenId>> Encode(std::span<const Segment> segments,
                                       const EncodeOptions& options) const override;
+  std::size_t MinimumTokens(std::span<const Segment> segments) const override;
   std::string_view TokenBytes(TokenId id) const override;
   bool IsControl(TokenId id) const override { return id >= kBos && id < kVocabulary; }
   bool IsEndOfGeneration(TokenId id) const override { return id == kEos || id == kEot; }
