@@ -74,6 +74,18 @@ Status ReadSpecialTokens(const GgufFile& file, TokenizerSpec* spec) {
   return ReadOptionalBool(file, "tokenizer.ggml.add_eos_token", &spec->add_eos);
 }
 
+// Converters write "default" for a tokenizer that they do not know. Then nothing is known of how it splits
+// text.
+Status CheckPreTokenizer(const std::string& pre) {
+  if (pre != "default") return {};
+  return Status::InvalidArgument(
+      "tokenizer.ggml.pre is 'default': whoever converted the model did not know how its tokenizer splits "
+      "text, "
+      "which decides every id. Name the right way with pre_tokenizer in the model's configuration (the "
+      "splitting "
+      "called 'default', too, if that is what the model was made with)");
+}
+
 Result<std::string> ReadStringOr(const GgufFile& file, std::string_view key, std::string fallback) {
   Result<std::string> value = file.GetString(key);
   if (!value.ok() && IsAbsent(value.status())) return fallback;
@@ -92,6 +104,7 @@ Result<TokenizerSpec> ReadTokenizerSpec(const GgufFile& file, const std::string&
     Result<std::string> pre = ReadStringOr(file, "tokenizer.ggml.pre", "");
     if (!pre.ok()) return pre.status();
     spec.pre = *std::move(pre);
+    if (Status s = CheckPreTokenizer(spec.pre); !s.ok()) return s;
   }
   if (Status s = ReadTokens(file, &spec.tokens); !s.ok()) return s;
   if (Status s = ReadTypes(file, &spec.types); !s.ok()) return s;

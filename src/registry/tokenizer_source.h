@@ -11,8 +11,8 @@
 
 namespace skipjack {
 
-// `pre_tokenizer` overrides tokenizer.ggml.pre unless empty. A key of the wrong type is an error that names
-// it; a key that the format leaves out may be absent.
+// `pre_tokenizer` overrides tokenizer.ggml.pre unless empty; "default" counts only when it comes from there.
+// A key of the wrong type is an error that names it; a key that the format leaves out may be absent.
 Result<TokenizerSpec> ReadTokenizerSpec(const GgufFile& file, const std::string& pre_tokenizer);
 
 // tokenizer.chat_template, where there is one.

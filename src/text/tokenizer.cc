@@ -20,8 +20,9 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
   if (pre_tokenizer == nullptr) {
     const std::string problem = spec.pre.empty() ? "is missing" : fmt::format("is '{}'", spec.pre);
     return Status::InvalidArgument(
-        fmt::format("tokenizer.ggml.pre {}, and how text is split decides every id; known: {}", problem,
-                    KnownPreTokenizers()));
+        fmt::format("tokenizer.ggml.pre {}, and how text is split decides every id; name the right one with "
+                    "pre_tokenizer in the model's configuration, one of: {}",
+                    problem, KnownPreTokenizers()));
   }
   Result<Vocabulary> vocabulary = BuildVocabulary(spec);
   if (!vocabulary.ok()) return vocabulary.status();

@@ -127,6 +127,21 @@ TEST(TokenizerSourceTest, ThePreTokenizerCanBeOverridden) {
   EXPECT_EQ(ReadTokenizerSpec(*metadata.Parse(), "llama-bpe")->pre, "llama-bpe");
 }
 
+// Converters write it for a tokenizer that they do not know, so it says nothing about the model.
+TEST(TokenizerSourceTest, DefaultIsTakenFromTheConfigurationOnly) {
+  Metadata metadata;
+  metadata.String("tokenizer.ggml.model", "gpt2")
+      .String("tokenizer.ggml.pre", "default")
+      .Strings("tokenizer.ggml.tokens", {"a"});
+  const Result<TokenizerSpec> refused = ReadTokenizerSpec(*metadata.Parse(), "");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("tokenizer.ggml.pre is 'default'"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("pre_tokenizer in the model's configuration"));
+  EXPECT_EQ(ReadTokenizerSpec(*metadata.Parse(), "default")->pre, "default");
+  EXPECT_EQ(ReadTokenizerSpec(*metadata.Parse(), "qwen2")->pre, "qwen2");
+}
+
 TEST(TokenizerSourceTest, WhatTheFormatLeavesOutMayBeAbsent) {
   Metadata metadata;
   metadata.String("tokenizer.ggml.model", "gpt2").Strings("tokenizer.ggml.tokens", {"a"});
