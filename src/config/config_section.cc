@@ -280,6 +280,37 @@ void ConfigSection::RequiredText(std::string_view key, std::string_view meaning,
     Error(key, "must not be empty");
 }
 
+void ConfigSection::TextList(std::string_view key, std::size_t most, std::size_t most_bytes,
+                             std::vector<std::string>* out) {
+  Describe(key, "list of texts", "[]", fmt::format("at most {} of 1 to {} bytes", most, most_bytes));
+  const YamlEntry* entry = node_ == nullptr ? nullptr : node_->Find(key);
+  if (entry == nullptr) return;
+  const YamlNode& list = entry->value;
+  if (list.kind != YamlNode::Kind::kSequence) {
+    Error(key, "must be a list of texts ([...]), got " + KindName(list));
+    return;
+  }
+  if (list.items.size() > most) {
+    Error(key, fmt::format("has {} entries, over the limit of {}", list.items.size(), most));
+    return;
+  }
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const YamlNode& item = list.items[i];
+    const std::string where = fmt::format("{}[{}]", Path(key), i);
+    if (item.kind != YamlNode::Kind::kScalar) {
+      report_->Error(where, item.line, "must be a text, got " + KindName(item));
+    } else if (LooksLikeAnotherType(item)) {
+      report_->Error(where, item.line,
+                     "must be a text; put " + Shown(item.text) + " in quotes if that is what you mean");
+    } else if (item.text.empty() || item.text.size() > most_bytes) {
+      report_->Error(where, item.line,
+                     fmt::format("must have 1 to {} bytes, got {}", most_bytes, item.text.size()));
+    } else {
+      out->push_back(item.text);
+    }
+  }
+}
+
 void ConfigSection::RequiredList(std::string_view key, std::size_t most,
                                  const std::function<void(ConfigSection&)>& read) {
   known_.emplace_back(key);

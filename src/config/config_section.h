@@ -73,6 +73,9 @@ class ConfigSection {
   // Any text without control characters. `meaning` stands in the schema as the range.
   void Text(std::string_view key, std::string_view meaning, std::string* out);
   void RequiredText(std::string_view key, std::string_view meaning, std::string* out);
+  // At most `most` texts of 1 to `most_bytes` bytes, line breaks and other control characters allowed.
+  void TextList(std::string_view key, std::size_t most, std::size_t most_bytes,
+                std::vector<std::string>* out);
   // Calls `read` for each item, which must be a mapping. At least one.
   void RequiredList(std::string_view key, std::size_t most, const std::function<void(ConfigSection&)>& read);
 

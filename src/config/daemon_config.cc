@@ -101,6 +101,8 @@ bool IsModelName(std::string_view name) {
 }
 
 void ReadModel(ConfigSection& section, ModelEntry* model) {
+  constexpr std::size_t kMaxEndStrings = 16;
+  constexpr std::size_t kMaxEndStringBytes = 256;
   section.RequiredText("name", "1 to 128 of A-Z a-z 0-9 . _ - / : @ +", &model->name);
   section.RequiredText("path", "a .gguf file, a part of a split set, or a folder with one model",
                        &model->path);
@@ -111,6 +113,7 @@ void ReadModel(ConfigSection& section, ModelEntry* model) {
   section.Integer("context_length", 0, 1 << 24, &model->context_length);
   section.Text("chat_template", "a file; empty: the model's own", &model->chat_template);
   section.Text("pre_tokenizer", "a name; empty: the model's own", &model->pre_tokenizer);
+  section.TextList("stop", kMaxEndStrings, kMaxEndStringBytes, &model->stop);
   ReadKv(section.Section("kv"), &model->kv);
   ReadScheduler(section.Section("scheduler"), &model->scheduler);
   section.Finish();

@@ -143,7 +143,7 @@ Result<SequenceRequest> ToSequence(const ServedModel& model, const Request& requ
                     model.context_length));
   }
   sequence.sampling = ToParams(request.sampling, static_cast<std::int32_t>(max_tokens));
-  if (Status s = ValidateSampling(sequence.sampling, model.config.vocabulary_rows); !s.ok()) return s;
+  if (Status s = ValidateSampling(sequence.sampling, model.sampled_ids()); !s.ok()) return s;
   sequence.end_tokens = model.end_tokens;
   if (request.timeout_seconds) {
     const double seconds = *request.timeout_seconds;

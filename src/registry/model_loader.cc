@@ -130,6 +130,7 @@ Status AttachTokenizer(const ModelEntry& entry, const ModelSource& source, Serve
   if (made.bos()) model->bos_token = made.TokenBytes(*made.bos());
   if (made.eos()) model->eos_token = made.TokenBytes(*made.eos());
   model->end_tokens = made.EndOfGenerationTokens();
+  model->end_strings = entry.stop;
   return {};
 }
 
@@ -170,9 +171,7 @@ EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
                        .kv_blocks = limits.kv_blocks,
                        .context_length = limits.context_length,
                        .prefix_cache = entry.kv.prefix_cache};
-  // ModelSource refuses more tokens than rows. Rows beyond the tokens are padding and must not be sampled.
-  const auto vocabulary = static_cast<std::int32_t>(model.tokenizer->vocabulary_size());
-  if (vocabulary < model.config.vocabulary_rows) options.max_sampled_id = vocabulary;
+  if (model.sampled_ids() < model.config.vocabulary_rows) options.max_sampled_id = model.sampled_ids();
   return options;
 }
 

@@ -1,6 +1,8 @@
 // The models a daemon serves: loading, readiness, and what a front end needs to use one.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,7 +30,14 @@ struct ServedModel {
   Status chat_template_error;  // why it is, where the model has one that we cannot read
   std::string bos_token, eos_token;
   std::vector<TokenId> end_tokens;
+  std::vector<std::string> end_strings;  // that end an answer too; see OutputText::Options
   std::shared_ptr<Engine> engine;
+
+  // Ids below it may be chosen. The rows of the embedding behind the last token are padding.
+  std::int32_t sampled_ids() const {
+    return static_cast<std::int32_t>(std::min<std::size_t>(tokenizer->vocabulary_size(),
+                                                           static_cast<std::size_t>(config.vocabulary_rows)));
+  }
 };
 
 enum class ModelState : std::uint8_t { kLoading, kReady, kFailed, kDraining };

@@ -32,8 +32,9 @@ struct SamplingParams {
       -1;  // -1: no logprobs; 0: of the chosen token; n: also of the n best (limit 20)
 };
 
-// Checks every range; the message names the field and the allowed range. `vocabulary_rows` bounds token ids.
-Status ValidateSampling(const SamplingParams& params, std::int32_t vocabulary_rows);
+// Checks every range; the message names the field and the allowed range. `sampled_ids` bounds token ids: what
+// is never chosen cannot be favoured, avoided or stopped at.
+Status ValidateSampling(const SamplingParams& params, std::int32_t sampled_ids);
 
 struct TokenLogprob {
   TokenId token = 0;

@@ -36,9 +36,9 @@ Status CheckRange(std::string_view field, double value, const Range& range) {
                                  Number(value));
 }
 
-Status CheckToken(std::string_view field, TokenId token, std::int32_t vocabulary_rows) {
-  if (token >= 0 && token < vocabulary_rows) return Status::Ok();
-  return Status::InvalidArgument(std::string(field) + " must lie in [0, " + std::to_string(vocabulary_rows) +
+Status CheckToken(std::string_view field, TokenId token, std::int32_t sampled_ids) {
+  if (token >= 0 && token < sampled_ids) return Status::Ok();
+  return Status::InvalidArgument(std::string(field) + " must lie in [0, " + std::to_string(sampled_ids) +
                                  "), got " + std::to_string(token));
 }
 
@@ -89,25 +89,25 @@ Status CheckCounts(const SamplingParams& params) {
   return Status::Ok();
 }
 
-Status CheckTokens(const SamplingParams& params, std::int32_t vocabulary_rows) {
+Status CheckTokens(const SamplingParams& params, std::int32_t sampled_ids) {
   if (Status s = CheckSize("logit_bias", params.logit_bias.size(), kMaxLogitBias); !s.ok()) return s;
   if (Status s = CheckSize("stop_token_ids", params.stop_token_ids.size(), kMaxStopIds); !s.ok()) return s;
   for (const auto& [token, bias] : params.logit_bias) {
-    if (Status s = CheckToken("logit_bias token id", token, vocabulary_rows); !s.ok()) return s;
+    if (Status s = CheckToken("logit_bias token id", token, sampled_ids); !s.ok()) return s;
     if (Status s = CheckRange("logit_bias", bias, {-100, 100}); !s.ok()) return s;
   }
   for (const TokenId token : params.stop_token_ids) {
-    if (Status s = CheckToken("stop_token_ids", token, vocabulary_rows); !s.ok()) return s;
+    if (Status s = CheckToken("stop_token_ids", token, sampled_ids); !s.ok()) return s;
   }
   return Status::Ok();
 }
 
 }  // namespace
 
-Status ValidateSampling(const SamplingParams& params, std::int32_t vocabulary_rows) {
+Status ValidateSampling(const SamplingParams& params, std::int32_t sampled_ids) {
   if (Status status = CheckNumbers(params); !status.ok()) return status;
   if (Status status = CheckCounts(params); !status.ok()) return status;
-  return CheckTokens(params, vocabulary_rows);
+  return CheckTokens(params, sampled_ids);
 }
 
 }  // namespace skipjack

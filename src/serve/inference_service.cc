@@ -225,10 +225,12 @@ class Service final : public InferenceService {
     if (!model.ok()) return model.status();
     const ServedModel& served = **model;
     const std::int32_t rows = served.config.vocabulary_rows;
-    Result<CheckedParameters> parameters = CheckParameters(request, rows, options_.max_n);
+    Result<CheckedParameters> parameters = CheckParameters(request, served.sampled_ids(), options_.max_n);
     if (!parameters.ok()) return parameters.status();
-    Result<std::vector<TokenId>> prompt =
-        BuildPrompt(served, request.prompt, {.add_special_tokens = request.add_special_tokens});
+    if (!request.ignore_eos) parameters->output.end_strings = served.end_strings;
+    Result<std::vector<TokenId>> prompt = BuildPrompt(
+        served, request.prompt,
+        {.add_special_tokens = request.add_special_tokens, .context_length = served.context_length});
     if (!prompt.ok()) return prompt.status();
     if (Status s = CheckPromptIds(*prompt, rows); !s.ok()) return s;
     const Result<std::int32_t> max_tokens = ResolveMaxTokens(request, prompt->size(), served.context_length);

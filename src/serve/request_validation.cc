@@ -44,7 +44,7 @@ std::uint64_t RandomSeed() {
   return generator();
 }
 
-Status TakeStops(const CompletionRequest& request, std::int32_t rows, CheckedParameters* out) {
+Status TakeStops(const CompletionRequest& request, std::int32_t sampled_ids, CheckedParameters* out) {
   if (Status s = CheckCount("stop", request.stop.size(), kMaxStopStrings); !s.ok()) return s;
   for (std::size_t i = 0; i < request.stop.size(); ++i) {
     const std::size_t size = request.stop[i].size();
@@ -56,7 +56,8 @@ Status TakeStops(const CompletionRequest& request, std::int32_t rows, CheckedPar
     return s;
   for (std::size_t i = 0; i < request.stop_token_ids.size(); ++i) {
     const std::int64_t id = request.stop_token_ids[i];
-    if (Status s = CheckRange(fmt::format("stop_token_ids[{}]", i), id, 0, rows - 1); !s.ok()) return s;
+    if (Status s = CheckRange(fmt::format("stop_token_ids[{}]", i), id, 0, sampled_ids - 1); !s.ok())
+      return s;
     out->sampling.stop_token_ids.push_back(static_cast<TokenId>(id));
   }
   out->output.stop_strings = request.stop;
@@ -65,10 +66,10 @@ Status TakeStops(const CompletionRequest& request, std::int32_t rows, CheckedPar
   return {};
 }
 
-Status TakeLogitBias(const CompletionRequest& request, std::int32_t rows, SamplingParams* out) {
+Status TakeLogitBias(const CompletionRequest& request, std::int32_t sampled_ids, SamplingParams* out) {
   if (Status s = CheckCount("logit_bias", request.logit_bias.size(), kMaxLogitBiases); !s.ok()) return s;
   for (const auto& [id, bias] : request.logit_bias) {
-    if (Status s = CheckRange("a token id of logit_bias", id, 0, rows - 1); !s.ok()) return s;
+    if (Status s = CheckRange("a token id of logit_bias", id, 0, sampled_ids - 1); !s.ok()) return s;
     out->logit_bias.emplace_back(static_cast<TokenId>(id), static_cast<float>(bias));
   }
   return {};
@@ -113,7 +114,7 @@ Status CheckRequestFields(const CompletionRequest& request) {
   return {};
 }
 
-Result<CheckedParameters> CheckParameters(const CompletionRequest& request, std::int32_t vocabulary_rows,
+Result<CheckedParameters> CheckParameters(const CompletionRequest& request, std::int32_t sampled_ids,
                                           std::int32_t max_n) {
   CheckedParameters checked;
   SamplingParams& sampling = checked.sampling;
@@ -128,12 +129,12 @@ Result<CheckedParameters> CheckParameters(const CompletionRequest& request, std:
       !s.ok()) {
     return s;
   }
-  if (Status s = TakeStops(request, vocabulary_rows, &checked); !s.ok()) return s;
-  if (Status s = TakeLogitBias(request, vocabulary_rows, &sampling); !s.ok()) return s;
+  if (Status s = TakeStops(request, sampled_ids, &checked); !s.ok()) return s;
+  if (Status s = TakeLogitBias(request, sampled_ids, &sampling); !s.ok()) return s;
   TakeNumbers(request, &sampling);
   sampling.ignore_eos = request.ignore_eos;
   sampling.seed = request.seed ? static_cast<std::uint64_t>(*request.seed) : RandomSeed();
-  if (Status s = ValidateSampling(sampling, vocabulary_rows); !s.ok()) return s;
+  if (Status s = ValidateSampling(sampling, sampled_ids); !s.ok()) return s;
   return checked;
 }
 

@@ -36,8 +36,9 @@ struct CheckedParameters {
   OutputText::Options output;
 };
 
-// The seed is drawn here where the request has none.
-Result<CheckedParameters> CheckParameters(const CompletionRequest& request, std::int32_t vocabulary_rows,
+// The seed is drawn here where the request has none. Ids from `sampled_ids` on are never chosen, so nothing
+// may be said about them.
+Result<CheckedParameters> CheckParameters(const CompletionRequest& request, std::int32_t sampled_ids,
                                           std::int32_t max_n);
 
 // Refuses an empty prompt and ids outside the vocabulary (naming the position).

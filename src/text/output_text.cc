@@ -1,5 +1,6 @@
 #include "text/output_text.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace skipjack {
 struct OutputText::State {
   std::shared_ptr<const Tokenizer> tokenizer;
   Options options;
-  PatternAutomaton stops;
+  PatternAutomaton stops;  // the stop strings, then the end strings
   PatternAutomaton::State at = PatternAutomaton::kStart;
 
   std::string unfinished;        // the first bytes of a character, at most three
@@ -37,11 +38,16 @@ struct OutputText::State {
 OutputText::OutputText(std::shared_ptr<const Tokenizer> tokenizer, Options options)
     : state_(std::make_unique<State>()) {
   state_->tokenizer = std::move(tokenizer);
-  // One that is not UTF-8 cannot stand in the output, but could cut a character in two.
-  for (std::string& stop : options.stop_strings) {
-    if (FindInvalidUtf8(stop) != std::string_view::npos) stop.clear();
+  std::vector<std::string> patterns = options.stop_strings;
+  for (const std::string& end : options.end_strings) {
+    const bool is_stop = std::find(patterns.begin(), patterns.end(), end) != patterns.end();
+    patterns.push_back(is_stop ? std::string() : end);
   }
-  state_->stops = PatternAutomaton(options.stop_strings);
+  // One that is not UTF-8 cannot stand in the output, but could cut a character in two.
+  for (std::string& pattern : patterns) {
+    if (FindInvalidUtf8(pattern) != std::string_view::npos) pattern.clear();
+  }
+  state_->stops = PatternAutomaton(patterns);
   state_->options = std::move(options);
 }
 
@@ -122,14 +128,18 @@ void OutputText::State::CloseEnds() {
   open_ends = 0;
 }
 
-// The output ends with stop string number `stop`, which ends where the text does now, or just before it.
+// The output ends with pattern number `stop`, which ends where the text does now, or just before it.
 void OutputText::State::Stop(std::int32_t stop, TextDelta& delta) {
-  const std::string& found = options.stop_strings[static_cast<std::size_t>(stop)];
-  const std::size_t cut = options.include_stop_string ? produced() : produced() - found.size();
+  const auto index = static_cast<std::size_t>(stop);
+  const std::size_t stop_strings = options.stop_strings.size();
+  const bool is_end = index >= stop_strings;
+  const std::string& found = is_end ? options.end_strings[index - stop_strings] : options.stop_strings[index];
+  const bool included = options.include_stop_string && !is_end;
+  const std::size_t cut = included ? produced() : produced() - found.size();
   delta.text.assign(text, sent - dropped, cut - sent);
   delta.tokens = ends.size() + open_ends;
   delta.stopped = true;
-  delta.stop_string = found;
+  if (!is_end) delta.stop_string = found;
   ended = true;
 }
 

@@ -71,6 +71,7 @@ models:
     context_length: 10
     chat_template: t.jinja
     pre_tokenizer: llama-bpe
+    stop: ["</s>", "\\n\\nUser:", 'x y']
     kv:
       block_tokens: 32
       device_memory: 1GiB
@@ -111,6 +112,8 @@ log: {level: debug, format: json}
   EXPECT_EQ(model.context_length, 10);
   EXPECT_EQ(model.chat_template, "t.jinja");
   EXPECT_EQ(model.pre_tokenizer, "llama-bpe");
+  EXPECT_EQ(model.stop, (std::vector<std::string>{"</s>", "\n\nUser:", "x y"}));
+  EXPECT_TRUE(config->models[1].stop.empty());
   EXPECT_EQ(model.kv.block_tokens, 32);
   EXPECT_EQ(model.kv.device_memory, 1ll << 30);
   EXPECT_EQ(model.kv.host_memory, 2ll << 30);
@@ -137,6 +140,18 @@ TEST(DaemonConfigTest, UnknownKeysSuggestTheNearest) {
               AllOf(HasSubstr("models[0].temperature (line 4)"), HasSubstr("the keys are name, path"),
                     Not(HasSubstr("mean"))));
   EXPECT_THAT(ModelError("    \"na\\nme\": 1\n"), HasSubstr("na?me"));
+}
+
+TEST(DaemonConfigTest, ListsOfTexts) {
+  EXPECT_THAT(ModelError("    stop: x\n"), HasSubstr("models[0].stop (line 4): must be a list of texts"));
+  EXPECT_THAT(ModelError("    stop:\n"), HasSubstr("models[0].stop (line 4): must be a list of texts"));
+  EXPECT_THAT(ModelError("    stop: [a, [b]]\n"), HasSubstr("models[0].stop[1] (line 4): must be a text"));
+  EXPECT_THAT(ModelError("    stop: [a, 1]\n"), HasSubstr("put '1' in quotes"));
+  EXPECT_THAT(ModelError("    stop: [\"\"]\n"),
+              HasSubstr("models[0].stop[0] (line 4): must have 1 to 256 bytes, got 0"));
+  EXPECT_THAT(ModelError("    stop: [" + std::string(257, 'x') + "]\n"), HasSubstr("got 257"));
+  EXPECT_THAT(ModelError("    stop: [a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r]\n"),
+              HasSubstr("has 17 entries, over the limit of 16"));
 }
 
 TEST(DaemonConfigTest, DuplicateKeys) {

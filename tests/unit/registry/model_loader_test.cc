@@ -108,9 +108,12 @@ TEST(ModelLoaderTest, AConfiguredTemplateReplacesTheModels) {
   std::ofstream(path) << "{{ messages[0].content }}";
   ModelEntry entry = Entry();
   entry.chat_template = path;
+  entry.stop = {"<|end|>"};
   const auto loaded = LoadServedModel(entry, MemoryLedger(), nullptr, 100, [](const std::string&, double) {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   ASSERT_TRUE((*loaded)->chat_template);
+  EXPECT_EQ((*loaded)->end_strings, entry.stop);
+  EXPECT_EQ((*loaded)->sampled_ids(), static_cast<std::int32_t>((*loaded)->tokenizer->vocabulary_size()));
   std::ofstream(path) << "{% broken";
   EXPECT_THAT(LoadStatus(entry).message(), HasSubstr(path));
   entry.chat_template = "/nonexistent.jinja";

@@ -24,6 +24,7 @@ class FakeTokenizer final : public Tokenizer {
   Result<std::vector<TokenId>> Encode(std::span<const Segment>, const EncodeOptions&) const override {
     return Status::Unimplemented("not needed here");
   }
+  std::size_t MinimumTokens(std::span<const Segment>) const override { return 0; }
   std::string_view TokenBytes(TokenId id) const override { return bytes_.at(static_cast<std::size_t>(id)); }
   bool IsControl(TokenId id) const override {
     return std::find(control_.begin(), control_.end(), id) != control_.end();
@@ -352,6 +353,33 @@ TEST(OutputTextTest, LongHoldBacks) {
   }
   EXPECT_EQ(tokens, 2 * kLength);
   EXPECT_THAT(output.Finish(), Sends(std::string(kLength, 'a'), kLength));
+}
+
+TEST(OutputTextTest, EndStringsEndTheOutputUnnamedAndAreNoPartOfIt) {
+  const std::vector<std::string> tokens = {"Hi", "<|e", "nd|>", "x"};
+  for (const bool include : {false, true}) {
+    Output output(tokens, {.end_strings = {"<|end|>"}, .include_stop_string = include});
+    EXPECT_THAT(output.Next(), Sends("Hi", 1u));
+    EXPECT_THAT(output.Next(), Sends("", 0u));  // could still become one
+    EXPECT_THAT(output.Next(), StopsWith("", 2u, ""));
+    EXPECT_THAT(output.Next(), Sends("", 0u));
+  }
+}
+
+TEST(OutputTextTest, EndStringsBesideStopStrings) {
+  const std::vector<std::string> tokens = {"a", "b", "c", "d"};
+  // Whichever ends first; of those that end together the longest.
+  EXPECT_THAT(Output(tokens, {.stop_strings = {"d"}, .end_strings = {"c"}}).Rest(), StopsWith("ab", 3u, ""));
+  EXPECT_THAT(Output(tokens, {.stop_strings = {"b"}, .end_strings = {"c"}}).Rest(), StopsWith("a", 2u, "b"));
+  EXPECT_THAT(Output(tokens, {.stop_strings = {"c"}, .end_strings = {"bc"}}).Rest(), StopsWith("a", 3u, ""));
+  EXPECT_THAT(Output(tokens, {.stop_strings = {"bc"}, .end_strings = {"c"}}).Rest(),
+              StopsWith("a", 3u, "bc"));
+  // The same string as both is the request's.
+  EXPECT_THAT(
+      Output(tokens, {.stop_strings = {"c"}, .end_strings = {"c"}, .include_stop_string = true}).Rest(),
+      StopsWith("abc", 3u, "c"));
+  // Empty ones and bad ones never match.
+  EXPECT_THAT(Output(tokens, {.end_strings = {"", "\xFF", "d"}}).Rest(), StopsWith("abc", 4u, ""));
 }
 
 }  // namespace
