@@ -27,10 +27,11 @@ std::string ReadFile(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Every leaf below `node` with its text; list entries are "[]".
+// Every leaf below `node` with its text; list entries are "[]", and so is the text of an empty list.
 void Flatten(const YamlNode& node, const std::string& path,
              std::vector<std::pair<std::string, std::string>>* out) {
   if (node.kind == YamlNode::Kind::kScalar) out->emplace_back(path, node.text);
+  if (node.kind == YamlNode::Kind::kSequence && node.items.empty()) out->emplace_back(path, "[]");
   for (const YamlNode& item : node.items) Flatten(item, path + "[]", out);
   for (const YamlEntry& entry : node.entries) {
     Flatten(entry.value, path.empty() ? entry.key : path + "." + entry.key, out);

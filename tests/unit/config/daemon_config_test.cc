@@ -71,7 +71,7 @@ models:
     context_length: 10
     chat_template: t.jinja
     pre_tokenizer: llama-bpe
-    stop: ["</s>", "\\n\\nUser:", 'x y']
+    stop: ["</s>", "\n\nUser:", 'x y']
     kv:
       block_tokens: 32
       device_memory: 1GiB
