@@ -5,10 +5,10 @@
 namespace skipjack {
 namespace {
 
-// Packed codes have four bits at least, and a scale for each group; float32 becomes bfloat16. Everything else
+// Packed codes have two bits at least, and a scale for each group; float32 becomes bfloat16. Everything else
 // takes what it takes in the file.
 double PackedBytes(const TensorView& matrix) {
-  constexpr double kLeastBits = 4.5;
+  constexpr double kLeastBits = 2.375;
   constexpr double kMostBits = 16;
   const auto elements = static_cast<double>(matrix.elements());
   if (matrix.empty()) return 0;
