@@ -1,10 +1,13 @@
 #include "config/daemon_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -26,6 +29,12 @@ constexpr double kDay = 24 * 3600;
 void ReadLimits(ConfigSection section, ServerLimits* limits) {
   section.Integer("max_queued", 1, 1'000'000, &limits->max_queued);
   section.Bytes("max_request_bytes", kKiB, kGiB, &limits->max_request_bytes);
+  section.Bytes("max_pending_bytes", kKiB, 64 * kGiB, &limits->max_pending_bytes);
+  if (limits->max_pending_bytes < limits->max_request_bytes) {
+    section.Error("max_pending_bytes", "is " + std::to_string(limits->max_pending_bytes) +
+                                           " and must not be less than max_request_bytes, " +
+                                           std::to_string(limits->max_request_bytes));
+  }
   section.Integer("max_n", 1, 1024, &limits->max_n);
   section.Integer("max_connections", 1, 1'000'000, &limits->max_connections);
   section.Bytes("max_stream_bytes", 64 * kKiB, kGiB, &limits->max_stream_bytes);
@@ -47,6 +56,7 @@ void CheckReach(ConfigSection* section, bool enabled, const ListenAddress& addre
 void ReadServer(ConfigSection section, ServerConfig* server) {
   section.Flag("insecure", &server->insecure);
   section.Seconds("drain_grace", 0, 3600, &server->drain_grace_seconds);
+  section.Choice("on_model_failure", {"exit", "serve_others"}, &server->on_model_failure);
   ConfigSection grpc = section.Section("grpc");
   grpc.Flag("enabled", &server->grpc_enabled);
   grpc.Listen("listen", &server->grpc);
@@ -90,6 +100,28 @@ void ReadScheduler(ConfigSection section, SchedulerSettings* scheduler) {
   section.Integer("max_batch_tokens", 1, 1 << 20, &scheduler->max_batch_tokens);
   section.Integer("max_sequences", 1, 65536, &scheduler->max_sequences);
   section.Finish();
+  if (scheduler->max_batch_tokens < scheduler->max_sequences) {
+    section.Error(
+        "max_batch_tokens",
+        fmt::format("is {}, less than max_sequences, {}: every running sequence needs a token in each "
+                    "step; raise the one or lower the other",
+                    scheduler->max_batch_tokens, scheduler->max_sequences));
+  }
+}
+
+// What would be found out only when the model's weights are there.
+void CheckContext(ConfigSection* section, const ModelEntry& model) {
+  if (model.context_length == 0) return;
+  const std::int64_t blocks =
+      (std::int64_t{model.context_length} + model.kv.block_tokens - 1) / model.kv.block_tokens;
+  const std::int64_t entries = blocks * model.scheduler.max_sequences;
+  constexpr std::int64_t kMostEntries = std::numeric_limits<std::int32_t>::max();
+  if (entries <= kMostEntries) return;
+  section->Error(
+      "context_length",
+      fmt::format("{} tokens for each of scheduler.max_sequences = {} make {} block table entries; "
+                  "at most {} are possible",
+                  model.context_length, model.scheduler.max_sequences, entries, kMostEntries));
 }
 
 bool IsModelName(std::string_view name) {
@@ -117,6 +149,7 @@ void ReadModel(ConfigSection& section, ModelEntry* model) {
   ReadKv(section.Section("kv"), &model->kv);
   ReadScheduler(section.Section("scheduler"), &model->scheduler);
   section.Finish();
+  CheckContext(&section, *model);
   if (!IsModelName(model->name)) {
     section.Error("name", Shown(model->name) + " must be 1 to 128 of A-Z a-z 0-9 . _ - / : @ +");
   }

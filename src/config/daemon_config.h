@@ -17,6 +17,7 @@ struct ListenAddress {
 struct ServerLimits {
   std::int32_t max_queued = 1024;
   std::int64_t max_request_bytes = 8 << 20;
+  std::int64_t max_pending_bytes = 256 << 20;  // of requests that arrive or wait to be read and tokenised
   std::int32_t max_n = 8;
   std::int32_t max_connections = 4096;
   std::int64_t max_stream_bytes = 4 << 20;  // unsent output of one stream beyond which it is cut
@@ -33,6 +34,8 @@ struct ServerConfig {
   ServerLimits limits;
   double drain_grace_seconds = 30;
   bool insecure = false;  // required to listen beyond loopback
+  // What a model that does not load means: exit serve_others
+  std::string on_model_failure = "exit";
 };
 
 struct KvConfig {

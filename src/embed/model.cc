@@ -171,10 +171,10 @@ std::unique_ptr<Model> Model::Load(const LoadOptions& options, Error* error) {
     Fill(error, status);
     return nullptr;
   }
-  const LoadProgress progress = options.on_progress ? LoadProgress(options.on_progress)
-                                                    : LoadProgress([](const std::string&, double) {});
+  LoadHooks hooks;
+  if (options.on_progress) hooks.progress = options.on_progress;
   Result<std::shared_ptr<ServedModel>> model =
-      LoadServedModel(ToEntry(options), MemoryLedger(), nullptr, options.max_queued, progress);
+      LoadServedModel(ToEntry(options), options.max_queued, std::move(hooks));
   if (!model.ok()) {
     Fill(error, model.status());
     return nullptr;

@@ -66,9 +66,7 @@ class LoopEngine final : public Engine {
   EngineStats Stats() const override { return loop_->inbox().Stats(); }
   Status Health() const override { return loop_->Health(); }
   std::int32_t Live() const override { return loop_->inbox().Live(); }
-  void StopAccepting() override {
-    loop_->inbox().Close(Status::Unavailable("the engine is draining and takes no new work"));
-  }
+  std::string DebugString() const override { return loop_->DebugString(); }
 
  private:
   const SchedulerConfig config_;
@@ -110,6 +108,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<ModelRunner> runn
   const Clock* clock = options.clock != nullptr ? options.clock : &kSystemClock;
   StepLoop::Parts parts = {std::move(runner), *std::move(scheduler), std::move(observer), clock};
   auto loop = std::make_shared<StepLoop>(std::move(parts), options);
+  if (options.warm_up > Duration::zero()) {
+    const Status status = loop->WarmUp(options.warm_up);
+    if (!status.ok()) return Status(status.code(), "the warm-up failed: " + status.message());
+  }
   return std::unique_ptr<Engine>(std::make_unique<LoopEngine>(std::move(loop), options.scheduler, *clock));
 }
 

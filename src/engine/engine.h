@@ -76,9 +76,13 @@ struct SequenceRequest {
 struct EngineOptions {
   SchedulerConfig scheduler;        // max_queued bounds the sequences that wait for their first step
   std::int32_t max_sampled_id = 0;  // logits rows at or beyond this are masked (padded heads); 0 = no mask
-  Duration watchdog =
-      std::chrono::seconds(30);  // a step longer than this dumps state and turns Healthy() false
+  // A step longer than this, and than ten times the longest before it, dumps state and turns Health() bad.
+  Duration watchdog = std::chrono::seconds(30);
+  // How long Create() may compute to warm up; 0: it does not. No counter and no observer hears of it.
+  Duration warm_up{};
   const Clock* clock = nullptr;  // nullptr: the system's
+  // Called once, on the step thread, when the device is given up: Health() has turned bad for good.
+  std::function<void(const Status&)> on_broken = {};
 };
 
 // Histograms are observed by whoever owns metrics; the engine reports what happened, on its own thread.
@@ -100,13 +104,18 @@ struct EngineStats {
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t rejected = 0;
   std::uint64_t non_finite_logits = 0;
+  double longest_step_seconds = 0;  // seen, or expected of a full one after the warm-up
 };
 
 // A step that fails is tried once more (steps are idempotent); then its sequences end with INTERNAL and the
-// others go on. Three failed steps in a row count as a broken device: every sequence ends, Health() stays bad
-// and new work is refused.
+// others go on. Three failed steps in a row count as a broken device: every sequence that was in no failed
+// step ends with UNAVAILABLE, Health() stays bad (INTERNAL) and new work is refused with UNAVAILABLE, because
+// it may well succeed elsewhere.
 class Engine {
  public:
+  // With options.warm_up, computes a step of the largest size that fits into that time: what the first real
+  // ones would have to fetch into memory is there, a model that cannot compute is found, and the watchdog
+  // knows how long a full step may take.
   static Result<std::unique_ptr<Engine>> Create(std::unique_ptr<ModelRunner> runner,
                                                 const EngineOptions& options,
                                                 std::shared_ptr<EngineObserver> observer);
@@ -123,8 +132,8 @@ class Engine {
   virtual Status Health() const = 0;
   // Sequences that have not finished.
   virtual std::int32_t Live() const = 0;
-  // Refuses new work from now on; live sequences go on.
-  virtual void StopAccepting() = 0;
+  // Several lines for logs: the scheduler's queues and blocks, or that a step is just using them.
+  virtual std::string DebugString() const = 0;
 };
 
 }  // namespace skipjack

@@ -61,11 +61,6 @@ void Inbox::Cancel(SequenceId sequence, Status why) {
   mail_came_.notify_one();
 }
 
-void Inbox::Close(Status why) {
-  std::lock_guard guard(mutex_);
-  if (closed_.ok()) closed_ = std::move(why);
-}
-
 void Inbox::Stop() {
   {
     std::lock_guard guard(mutex_);
@@ -75,9 +70,9 @@ void Inbox::Stop() {
   mail_came_.notify_one();
 }
 
-void Inbox::Break(Status why) {
+void Inbox::Break(Status why, Status refusal) {
   std::lock_guard guard(mutex_);
-  closed_ = why;
+  closed_ = std::move(refusal);
   broken_ = std::move(why);
 }
 

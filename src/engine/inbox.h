@@ -53,8 +53,7 @@ class Inbox {
   // Ignored for sequences that have ended or are being cancelled already, so there is at most one per
   // sequence.
   void Cancel(SequenceId sequence, Status why);
-  // Refuses with `why` from now on; the first reason stays.
-  void Close(Status why);
+  // Refuses from now on and ends the loop.
   void Stop();
   // Ok, or why the engine can do no more work.
   Status Broken() const;
@@ -65,8 +64,9 @@ class Inbox {
   void Take(Mail* mail);
   // Returns at once when there is mail; else when some comes or, with a deadline, when `clock` reaches it.
   void Wait(const Clock& clock, std::optional<TimePoint> deadline);
-  // The engine can do no more work: refuses with `why` and says so from now on.
-  void Break(Status why);
+  // The engine can do no more work: from now on Broken() says why, and submissions are refused with
+  // `refusal`.
+  void Break(Status why, Status refusal);
   // The sequence has been scheduled for the first time.
   void MarkStarted(SequenceId sequence);
   // Makes what the loop did since its last Take() visible, all at once: `stats` (its own part), the

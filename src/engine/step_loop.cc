@@ -18,15 +18,41 @@ FinishReason ReasonFor(const Status& why) {
 
 StepLoop::StepLoop(Parts parts, const EngineOptions& options)
     : clock_(*parts.clock),
+      config_(options.scheduler),
+      watchdog_floor_(options.watchdog),
+      on_broken_(options.on_broken),
       runner_(std::move(parts.runner)),
       observer_(std::move(parts.observer)),
       sampler_(runner_->vocabulary(),
-               options.max_sampled_id > 0 ? options.max_sampled_id : runner_->vocabulary()),
+               options.max_sampled_id > 0 ? options.max_sampled_id : runner_->vocabulary(),
+               options.scheduler.max_sequences),
       inbox_(options.scheduler.max_queued, options.scheduler.max_sequences),
       scheduler_(std::move(parts.scheduler)),
       watchdog_(clock_, options.watchdog, [this](Duration stalled) { LogStall(stalled); }) {
+  ReserveForLargestStep();
   stats_.scheduler = scheduler_->Stats();
   inbox_.Publish(stats_, {});
+}
+
+void StepLoop::ReserveForLargestStep() {
+  // Shared prefixes can make tables larger than the pool; those beyond this grow once.
+  constexpr std::int64_t kMaxTableEntries = 1 << 20;
+  constexpr std::size_t kMaxTopLogprobs = 20;
+  const auto sequences = static_cast<std::size_t>(config_.max_sequences);
+  const auto tokens = static_cast<std::size_t>(config_.max_batch_tokens);
+  const std::int64_t blocks_per_sequence =
+      (std::int64_t{config_.context_length} + config_.block_tokens - 1) / config_.block_tokens;
+  plan_.slices.reserve(sequences);
+  plan_.tokens.reserve(tokens);
+  plan_.block_tables.reserve(
+      static_cast<std::size_t>(std::min(blocks_per_sequence * config_.max_sequences, kMaxTableEntries)));
+  plan_.preempted.reserve(sequences);
+  result_.outcomes.reserve(sequences);
+  slices_.reserve(sequences);
+  rows_.resize(sequences);
+  for (SampledRow& row : rows_) row.event.token.top.reserve(kMaxTopLogprobs);
+  endings_.reserve(sequences);
+  ended_ids_.reserve(sequences);
 }
 
 Status StepLoop::Health() const {
@@ -160,12 +186,15 @@ void StepLoop::Settle() {
   endings_.clear();
 }
 
+std::string StepLoop::DebugString() const {
+  const std::unique_lock lock(scheduler_mutex_, std::try_to_lock);
+  return lock.owns_lock() ? scheduler_->DebugString() : "the loop is inside the scheduler\n";
+}
+
 // On the watchdog's thread.
 void StepLoop::LogStall(Duration stalled) {
-  std::unique_lock lock(scheduler_mutex_, std::try_to_lock);
-  const std::string dump = lock.owns_lock() ? scheduler_->DebugString() : "the loop is inside the scheduler";
   spdlog::error("{}: work waits and no step has ended for {:.1f} s\n{}", runner_->description(),
-                ToSeconds(stalled), dump);
+                ToSeconds(stalled), DebugString());
 }
 
 }  // namespace skipjack

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -20,6 +21,7 @@
 #include "engine/engine.h"
 #include "engine/inbox.h"
 #include "engine/live_sequence.h"
+#include "engine/preemption_log.h"
 #include "engine/step_sampler.h"
 #include "engine/step_watchdog.h"
 #include "sched/scheduler.h"
@@ -41,7 +43,11 @@ class StepLoop {
   Inbox& inbox() { return inbox_; }
   const Inbox& inbox() const { return inbox_; }
   Status Health() const;
+  std::string DebugString() const;
 
+  // At most once, before Run() and on any thread: computes a step as large as `budget` allows (see
+  // step_loop_warm_up.cc).
+  Status WarmUp(Duration budget);
   // The loop's thread runs this until Inbox::Stop(). Every sequence has had its OnFinish when it returns.
   void Run();
 
@@ -60,13 +66,21 @@ class StepLoop {
   // One step, from the plan to the sinks.
   void RunStep();
   void NoteScheduled(TimePoint now);
+  void NotePreemptions(TimePoint now);
   void BuildBatch();
   Result<StepLogits> Compute();
   void FailStep(const Status& why);
+  void GiveUp(const Status& why);
   void CollectRows();
   void DeliverRows();
   void DeliverRow(SampledRow* row, LiveSequence* sequence, TimePoint now);
   void NoteToken(LiveSequence* sequence, TimePoint now);
+  void NoteStepTime(Duration time);
+
+  // A step of about `tokens` tokens; `time` is what it took. Returns how many it had.
+  Result<std::int32_t> RunWarmUpStep(std::int32_t tokens, Duration* time);
+  void PlanWarmUpStep(std::int32_t tokens);
+  void ReserveForLargestStep();
 
   // The one place where a sequence ends. Its sink hears of it in Settle(), when the scheduler has given back
   // what it held and the published state says so.
@@ -80,25 +94,29 @@ class StepLoop {
   void LogStall(Duration stalled);
 
   const Clock& clock_;
+  const SchedulerConfig config_;
+  const Duration watchdog_floor_;
+  const std::function<void(const Status&)> on_broken_;
   const std::unique_ptr<ModelRunner> runner_;
   const std::shared_ptr<EngineObserver> observer_;
   StepSampler sampler_;
   Inbox inbox_;
 
-  std::mutex scheduler_mutex_;
+  mutable std::mutex scheduler_mutex_;
   const std::unique_ptr<Scheduler> scheduler_;  // guarded by scheduler_mutex_
 
   std::unordered_map<SequenceId, std::unique_ptr<LiveSequence>> live_;
   std::set<std::pair<TimePoint, SequenceId>> deadlines_;
   EngineStats stats_;
   int failed_steps_ = 0;  // in a row
+  PreemptionLog preemption_log_;
 
-  // Reused from step to step.
+  // Reused from step to step, and made for the largest one.
   Mail mail_;
   StepPlan plan_;
   StepResult result_;
   std::vector<BatchSlice> slices_;
-  std::vector<SampledRow> rows_;  // as many as the largest step so far
+  std::vector<SampledRow> rows_;  // as many as a step can have
   std::size_t row_count_ = 0;     // of this step
   std::int32_t step_prompt_tokens_ = 0;
   std::int32_t step_decode_tokens_ = 0;

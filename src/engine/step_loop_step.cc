@@ -10,6 +10,8 @@ namespace {
 
 // Failed steps in a row after which the device is given up.
 constexpr int kStickyFailures = 3;
+// How much longer than the longest so far a step may take before it counts as stalled.
+constexpr int kPatience = 10;
 
 }  // namespace
 
@@ -35,18 +37,32 @@ void StepLoop::RunStep() {
     scheduler_->Complete(result_, end);
   }
   ++stats_.steps;
+  NoteStepTime(end - start);
   watchdog_.Progressed();
   observer_->OnStep(ToSeconds(end - start), step_prompt_tokens_, step_decode_tokens_);
 }
 
-void StepLoop::NoteScheduled(TimePoint now) {
+void StepLoop::NoteStepTime(Duration time) {
+  if (ToSeconds(time) <= stats_.longest_step_seconds) return;
+  stats_.longest_step_seconds = ToSeconds(time);
+  // A step longer than a tenth of the floor moves the limit.
+  if (time > watchdog_floor_ / kPatience) watchdog_.Raise(FromSeconds(kPatience * ToSeconds(time)));
+}
+
+void StepLoop::NotePreemptions(TimePoint now) {
   for (const Preemption& preemption : plan_.preempted) {
     LiveSequence* sequence = Find(preemption.sequence);
     if (sequence == nullptr) continue;
     ++sequence->preemptions;
+    preemption_log_.Add(preemption.tokens_lost);
     spdlog::debug("sequence {} ({}) was preempted and loses {} computed tokens", sequence->id,
                   sequence->request_id, preemption.tokens_lost);
   }
+  if (const auto line = preemption_log_.TakeLine(now)) spdlog::info("{}: {}", runner_->description(), *line);
+}
+
+void StepLoop::NoteScheduled(TimePoint now) {
+  if (!plan_.preempted.empty()) NotePreemptions(now);
   step_prompt_tokens_ = 0;
   step_decode_tokens_ = 0;
   for (const Slice& slice : plan_.slices) {
@@ -93,19 +109,24 @@ void StepLoop::FailStep(const Status& why) {
   }
   const Status status = Status::Internal("the model could not compute a step: " + why.ToString());
   for (const Slice& slice : plan_.slices) Abort(slice.sequence, status);
-  if (failed_steps_ < kStickyFailures) return;
-  const Status broken = Status::Internal("the engine is out of order, " + std::to_string(failed_steps_) +
-                                         " steps in a row failed; the last one: " + why.ToString());
-  spdlog::critical("{}", broken.message());
-  inbox_.Break(broken);
-  AbortAll(broken);
+  if (failed_steps_ >= kStickyFailures) GiveUp(why);
+}
+
+// The others failed at nothing: elsewhere, or here after a restart, they may well succeed.
+void StepLoop::GiveUp(const Status& why) {
+  const std::string what = "the engine is out of order, " + std::to_string(failed_steps_) +
+                           " steps in a row failed; the last one: " + why.ToString();
+  spdlog::critical("{}", what);
+  const Status refusal = Status::Unavailable(what);
+  inbox_.Break(Status::Internal(what), refusal);
+  AbortAll(refusal);
+  if (on_broken_) on_broken_(Status::Internal(what));
 }
 
 void StepLoop::CollectRows() {
   row_count_ = 0;
   for (const Slice& slice : plan_.slices) {
     if (!slice.sample) continue;
-    if (row_count_ == rows_.size()) rows_.emplace_back();
     SampledRow& row = rows_[row_count_++];
     row.id = slice.sequence;
     row.sequence = Find(slice.sequence);

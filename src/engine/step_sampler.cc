@@ -1,8 +1,15 @@
 #include "engine/step_sampler.h"
 
+#include <algorithm>
+#include <functional>
+#include <thread>
 #include <utility>
 
 namespace skipjack {
+
+ScratchPool::ScratchPool(std::int32_t vocabulary, std::size_t ready) : vocabulary_(vocabulary) {
+  while (free_.size() < ready) free_.push_back(std::make_unique<SamplerScratch>(vocabulary_));
+}
 
 std::unique_ptr<SamplerScratch> ScratchPool::Take() {
   {
@@ -21,14 +28,21 @@ void ScratchPool::Return(std::unique_ptr<SamplerScratch> scratch) {
   free_.push_back(std::move(scratch));
 }
 
+StepSampler::StepSampler(std::int32_t vocabulary, std::int32_t sampled_ids, std::int32_t max_rows)
+    : scratch_(vocabulary, std::min(static_cast<std::size_t>(max_rows),
+                                    static_cast<std::size_t>(std::thread::hardware_concurrency()))),
+      sampled_ids_(sampled_ids) {}
+
 void StepSampler::Sample(ModelRunner& runner, const StepLogits& logits, std::span<SampledRow> rows) {
   if (rows.size() == 1) {
     SampleRow(logits.Row(0), &rows[0]);
     return;
   }
-  runner.ParallelFor(static_cast<std::int32_t>(rows.size()), [&](std::int32_t row) {
+  const auto sample = [&](std::int32_t row) {
     SampleRow(logits.Row(row), &rows[static_cast<std::size_t>(row)]);
-  });
+  };
+  // By reference: a std::function of this size would be allocated in every step.
+  runner.ParallelFor(static_cast<std::int32_t>(rows.size()), std::cref(sample));
 }
 
 void StepSampler::SampleRow(std::span<float> logits, SampledRow* row) {

@@ -22,10 +22,11 @@ struct SampledRow {
   TokenEvent event;  // its token is filled
 };
 
-// Working memory for as many threads as sample at once; it grows to that number and stays there.
+// Working memory for as many threads as sample at once. A runner with more threads than the machine has makes
+// it grow to that number, where it stays.
 class ScratchPool {
  public:
-  explicit ScratchPool(std::int32_t vocabulary) : vocabulary_(vocabulary) {}
+  ScratchPool(std::int32_t vocabulary, std::size_t ready);
 
   std::unique_ptr<SamplerScratch> Take();
   void Return(std::unique_ptr<SamplerScratch> scratch);
@@ -38,9 +39,8 @@ class ScratchPool {
 
 class StepSampler {
  public:
-  // Ids from `sampled_ids` on are never chosen.
-  StepSampler(std::int32_t vocabulary, std::int32_t sampled_ids)
-      : scratch_(vocabulary), sampled_ids_(sampled_ids) {}
+  // Ids from `sampled_ids` on are never chosen. `max_rows`: of one step.
+  StepSampler(std::int32_t vocabulary, std::int32_t sampled_ids, std::int32_t max_rows);
 
   // rows[i] belongs to row i of `logits`, which are overwritten.
   void Sample(ModelRunner& runner, const StepLogits& logits, std::span<SampledRow> rows);

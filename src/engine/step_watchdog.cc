@@ -18,7 +18,7 @@ constexpr Duration kLongestLimit = std::chrono::hours(24 * 365);
 
 StepWatchdog::StepWatchdog(const Clock& clock, Duration limit, std::function<void(Duration)> on_stall)
     : clock_(clock),
-      limit_(std::min(limit, kLongestLimit)),
+      limit_(std::min(limit, kLongestLimit).count()),
       on_stall_(std::move(on_stall)),
       since_(kIdle),
       thread_([this] { Watch(); }) {}
@@ -44,6 +44,11 @@ void StepWatchdog::Idle() {
   since_.store(kIdle, std::memory_order_relaxed);
 }
 
+void StepWatchdog::Raise(Duration limit) {
+  const Duration::rep longer = std::min(limit, kLongestLimit).count();
+  if (longer > limit_.load(std::memory_order_relaxed)) limit_.store(longer, std::memory_order_relaxed);
+}
+
 std::optional<TimePoint> StepWatchdog::Since() const {
   const Duration::rep since = since_.load(std::memory_order_relaxed);
   if (since == kIdle) return std::nullopt;
@@ -54,9 +59,9 @@ Status StepWatchdog::Health() const {
   const std::optional<TimePoint> since = Since();
   if (!since) return Status::Ok();
   const Duration stalled = clock_.Now() - *since;
-  if (stalled <= limit_) return Status::Ok();
+  if (stalled <= limit()) return Status::Ok();
   return Status::Unavailable("work waits and no step has ended for " + std::to_string(ToSeconds(stalled)) +
-                             " s, the limit is " + std::to_string(ToSeconds(limit_)) + " s");
+                             " s, the limit is " + std::to_string(ToSeconds(limit())) + " s");
 }
 
 // Wakes when the limit could be reached at the earliest, never per step.
@@ -67,16 +72,16 @@ void StepWatchdog::Watch() {
   while (!stopping_) {
     const TimePoint now = clock_.Now();
     const std::optional<TimePoint> since = Since();
-    TimePoint next = now + limit_;
+    TimePoint next = now + limit();
     if (since && since != reported) {
-      if (now - *since > limit_) {
+      if (now - *since > limit()) {
         reported = since;
         lock.unlock();
         on_stall_(now - *since);
         lock.lock();
         continue;
       }
-      next = *since + limit_ + Duration(1);
+      next = *since + limit() + Duration(1);
     }
     clock_.WaitUntil(wake_, lock, next);
   }

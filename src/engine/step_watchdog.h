@@ -17,7 +17,7 @@ namespace skipjack {
 class StepWatchdog {
  public:
   // `on_stall` is called once per stall, on the watchdog's thread, with how long it has lasted. `limit` is
-  // positive.
+  // positive; Raise() may make it longer.
   StepWatchdog(const Clock& clock, Duration limit, std::function<void(Duration)> on_stall);
   ~StepWatchdog();
   StepWatchdog(const StepWatchdog&) = delete;
@@ -29,9 +29,12 @@ class StepWatchdog {
   void Progressed();
   // There is no work.
   void Idle();
+  // A stall is what lasts longer than this; a limit below the present one changes nothing.
+  void Raise(Duration limit);
 
   // From any thread. Unavailable while work has waited for longer than the limit without progress.
   Status Health() const;
+  Duration limit() const { return Duration(limit_.load(std::memory_order_relaxed)); }
 
  private:
   // Since when there is work without progress.
@@ -39,7 +42,7 @@ class StepWatchdog {
   void Watch();
 
   const Clock& clock_;
-  const Duration limit_;
+  std::atomic<Duration::rep> limit_;
   const std::function<void(Duration)> on_stall_;
   std::atomic<Duration::rep> since_;  // of the clock's epoch; kIdle: there is no work
 

@@ -43,6 +43,8 @@ class BlockPool {
   std::int32_t cached() const { return cached_; }
   std::int32_t used() const { return total() - free() - cached_; }
 
+  // References taken or released wrongly so far: a defect of the caller.
+  std::int32_t misuses() const { return misuses_; }
   // Walks everything; for tests and soak runs.
   Status CheckInvariants() const;
 
@@ -65,7 +67,7 @@ class BlockPool {
   BlockId oldest_ = kNoBlock;
   BlockId newest_ = kNoBlock;
   std::int32_t cached_ = 0;
-  std::int32_t misuses_ = 0;  // releases without a reference; reported by CheckInvariants
+  std::int32_t misuses_ = 0;
 };
 
 }  // namespace skipjack

@@ -7,22 +7,23 @@
 #include <cctype>
 #include <chrono>
 #include <fstream>
-#include <future>
 #include <map>
 #include <sstream>
 #include <string>
 #include <utility>
 
 #include "backend/cpu/cpu_runner.h"
+#include "backend/cpu/memory_ledger.h"
 #include "model/gguf_file.h"
 #include "registry/kv_budget.h"
-#include "registry/quiet_observer.h"
 #include "registry/tokenizer_source.h"
 
 namespace skipjack {
 namespace {
 
 constexpr std::int64_t kMaxTemplateBytes = 1 << 20;
+// What a warm-up may add to the time until a model is ready.
+constexpr Duration kWarmUpBudget = std::chrono::milliseconds(300);
 
 // The words of the configuration file, checked when it was read.
 Result<ComputeType> ParseCompute(const std::string& word) {
@@ -53,7 +54,7 @@ Result<KvDType> ParseKvDType(const std::string& word) {
 Status CheckAvailable(const ModelEntry& entry) {
   if (entry.backend == "cuda") {
     return Status::FailedPrecondition(
-        "backend: cuda was asked for, but this build has no CUDA (use cpu or auto)");
+        "backend: cuda was asked for, but this version computes on the CPU only (use cpu or auto)");
   }
   if (entry.backend != "cpu" && entry.backend != "auto") {
     return Status::InvalidArgument(
@@ -135,15 +136,19 @@ Status AttachTokenizer(const ModelEntry& entry, const ModelSource& source, Serve
 }
 
 Result<CpuRunnerOptions> PlanRunner(const ModelEntry& entry, const ModelConfig& config,
-                                    const MemoryLedger& memory) {
+                                    const MemoryLedger& memory, const std::atomic<bool>* cancel) {
   const Result<ComputeType> compute = ParseCompute(entry.compute);
   if (!compute.ok()) return compute.status();
   const Result<Isa> isa = ParseIsa(entry.isa);
   if (!isa.ok()) return isa.status();
   const Result<KvDType> kv_dtype = ParseKvDType(entry.kv.dtype);
   if (!kv_dtype.ok()) return kv_dtype.status();
-  CpuRunnerOptions options{
-      .compute = *compute, .isa = *isa, .kv_dtype = *kv_dtype, .threads = entry.threads, .limits = {}};
+  CpuRunnerOptions options{.compute = *compute,
+                           .isa = *isa,
+                           .kv_dtype = *kv_dtype,
+                           .threads = entry.threads,
+                           .limits = {},
+                           .cancel = cancel};
   RunnerLimits& limits = options.limits;
   limits.block_tokens = entry.kv.block_tokens;
   limits.max_step_tokens = entry.scheduler.max_batch_tokens;
@@ -172,18 +177,9 @@ EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
                        .context_length = limits.context_length,
                        .prefix_cache = entry.kv.prefix_cache};
   if (model.sampled_ids() < model.config.vocabulary_rows) options.max_sampled_id = model.sampled_ids();
+  options.warm_up = kWarmUpBudget;
   return options;
 }
-
-class WarmUpSink final : public SequenceSink {
- public:
-  std::future<Status> done() { return done_.get_future(); }
-  bool OnToken(const TokenEvent& /*event*/) override { return false; }
-  void OnFinish(const FinishEvent& event) override { done_.set_value(event.status); }
-
- private:
-  std::promise<Status> done_;
-};
 
 std::int64_t UnixSeconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -192,11 +188,14 @@ std::int64_t UnixSeconds() {
 
 }  // namespace
 
-Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry, const MemoryLedger& memory,
-                                                     std::shared_ptr<EngineObserver> observer,
-                                                     std::int32_t max_waiting_sequences,
-                                                     const LoadProgress& progress) {
+Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
+                                                     std::int32_t max_waiting_sequences, LoadHooks hooks) {
   if (Status s = CheckAvailable(entry); !s.ok()) return s;
+  const LoadProgress progress = [&](const std::string& phase, double fraction) {
+    if (hooks.progress) hooks.progress(phase, fraction);
+  };
+  const MemoryLedger alone;
+  const MemoryLedger& memory = hooks.memory != nullptr ? *hooks.memory : alone;
   auto model = std::make_shared<ServedModel>();
   model->name = entry.name;
 
@@ -209,47 +208,30 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry, co
   if (Status s = AttachTokenizer(entry, **source, model.get()); !s.ok()) return s;
   if (Status s = AttachChatTemplate(entry, (*source)->file(), model.get()); !s.ok()) return s;
 
-  const Result<CpuRunnerOptions> plan = PlanRunner(entry, model->config, memory);
+  const Result<CpuRunnerOptions> plan = PlanRunner(entry, model->config, memory, hooks.cancel);
   if (!plan.ok()) return plan.status();
   model->context_length = plan->limits.context_length;
   if (model->context_length < model->config.context_length && entry.context_length == 0) {
     spdlog::warn("model '{}': KV memory holds a context of {} tokens, the model could use {}", entry.name,
                  model->context_length, model->config.context_length);
   }
+  // What the engine would refuse, before the weights are packed for it.
+  EngineOptions options = PlanEngine(entry, plan->limits, max_waiting_sequences, *model);
+  if (const auto scheduler = Scheduler::Create(options.scheduler); !scheduler.ok()) return scheduler.status();
   Result<std::unique_ptr<ModelRunner>> runner =
       CreateCpuRunner(*source, *plan, progress, {.memory = &memory});
   if (!runner.ok()) return runner.status();
   model->description = fmt::format("{} {} layers, {}, {}", model->config.architecture, model->config.layers,
                                    WeightType((*source)->file()), (*runner)->description());
 
-  const auto quiet = std::make_shared<QuietObserver>(std::move(observer));
-  Result<std::unique_ptr<Engine>> engine = Engine::Create(
-      *std::move(runner), PlanEngine(entry, plan->limits, max_waiting_sequences, *model), quiet);
+  progress("warming up", 0.0);
+  options.on_broken = std::move(hooks.on_broken);
+  Result<std::unique_ptr<Engine>> engine =
+      Engine::Create(*std::move(runner), options, std::move(hooks.observer));
   if (!engine.ok()) return engine.status();
   model->engine = *std::move(engine);
-
-  progress("warming up", 0.0);
-  if (Status s = WarmUp(*model); !s.ok()) return s;
-  quiet->Listen();
   model->created_unix_seconds = UnixSeconds();
   return model;
-}
-
-Status WarmUp(const ServedModel& model) {
-  constexpr std::int32_t kTokens = 2;
-  SequenceRequest request;
-  request.prompt = {model.tokenizer->bos().value_or(0)};
-  request.sampling.temperature = 0;
-  request.sampling.max_tokens = std::min(kTokens, model.context_length - 1);
-  request.sampling.ignore_eos = true;
-  request.cache_salt = "warm-up";
-  request.request_id = "warm-up";
-  const auto sink = std::make_shared<WarmUpSink>();
-  std::future<Status> done = sink->done();
-  const Result<SequenceId> sequence = model.engine->Submit(std::move(request), sink);
-  const Status status = sequence.ok() ? done.get() : sequence.status();
-  if (status.ok()) return status;
-  return Status(status.code(), "the warm-up failed: " + status.message());
 }
 
 }  // namespace skipjack

@@ -4,23 +4,15 @@
 #include <cstdint>
 #include <memory>
 
-#include "backend/cpu/memory_ledger.h"
-#include "backend/model_runner.h"
 #include "base/status.h"
 #include "config/daemon_config.h"
 #include "registry/model_registry.h"
 
 namespace skipjack {
 
-// On the calling thread; takes seconds. Everything it allocated is gone again when it fails. `memory` is
-// shared by all models of the process. The observer hears nothing of the warm-up.
-Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry, const MemoryLedger& memory,
-                                                     std::shared_ptr<EngineObserver> observer,
-                                                     std::int32_t max_waiting_sequences,
-                                                     const LoadProgress& progress);
-
-// Generates two tokens, so that the first real request meets warm caches and a model that cannot generate is
-// found before it is called ready.
-Status WarmUp(const ServedModel& model);
+// On the calling thread; takes seconds. Everything it allocated is gone again when it fails. The engine has
+// warmed up; its counters and the observer know nothing of that.
+Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
+                                                     std::int32_t max_waiting_sequences, LoadHooks hooks);
 
 }  // namespace skipjack

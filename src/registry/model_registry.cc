@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "backend/cpu/memory_ledger.h"
 #include "registry/model_loader.h"
 
 namespace skipjack {
@@ -13,7 +14,7 @@ namespace {
 
 struct Slot {
   ModelStatus status;
-  std::shared_ptr<ServedModel> model;  // when ready or draining
+  std::shared_ptr<ServedModel> model;  // when ready
 };
 
 Status NotServing(const ModelStatus& status) {
@@ -28,8 +29,7 @@ Status NotServing(const ModelStatus& status) {
 }  // namespace
 
 struct ModelRegistry::State {
-  ObserverFactory observers;
-  std::int32_t max_waiting_sequences = 0;
+  ModelRegistryOptions options;
   const MemoryLedger memory;  // of all models
 
   mutable std::mutex mutex;
@@ -56,10 +56,9 @@ struct ModelRegistry::State {
   }
 };
 
-ModelRegistry::ModelRegistry(ObserverFactory observers, std::int32_t max_waiting_sequences)
-    : state_(std::make_unique<State>()) {
-  state_->observers = std::move(observers);
-  state_->max_waiting_sequences = max_waiting_sequences;
+ModelRegistry::ModelRegistry(ModelRegistryOptions options) : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+  if (!state_->options.loader) state_->options.loader = LoadServedModel;
 }
 
 ModelRegistry::~ModelRegistry() = default;
@@ -69,7 +68,8 @@ void ModelRegistry::Declare(const std::string& name) {
   state_->FindOrAdd(name);
 }
 
-Status ModelRegistry::Load(const ModelEntry& entry, const LoadProgress& progress) {
+Status ModelRegistry::Load(const ModelEntry& entry, const LoadProgress& progress,
+                           const std::atomic<bool>* cancel) {
   {
     std::lock_guard lock(state_->mutex);
     Slot& slot = state_->FindOrAdd(entry.name);
@@ -77,7 +77,17 @@ Status ModelRegistry::Load(const ModelEntry& entry, const LoadProgress& progress
     slot.status.state = ModelState::kLoading;
     slot.status.error = {};
   }
-  const LoadProgress report = [&](const std::string& phase, double fraction) {
+  const ModelRegistryOptions& options = state_->options;
+  LoadHooks hooks;
+  hooks.cancel = cancel;
+  hooks.memory = &state_->memory;
+  if (options.observers) hooks.observer = options.observers(entry.name);
+  if (options.on_broken) {
+    hooks.on_broken = [notify = options.on_broken, name = entry.name](const Status& why) {
+      notify(name, why);
+    };
+  }
+  hooks.progress = [&](const std::string& phase, double fraction) {
     {
       std::lock_guard lock(state_->mutex);
       ModelStatus& status = state_->FindOrAdd(entry.name).status;
@@ -86,9 +96,8 @@ Status ModelRegistry::Load(const ModelEntry& entry, const LoadProgress& progress
     }
     if (progress) progress(phase, fraction);
   };
-  std::shared_ptr<EngineObserver> observer = state_->observers ? state_->observers(entry.name) : nullptr;
   Result<std::shared_ptr<ServedModel>> model =
-      LoadServedModel(entry, state_->memory, std::move(observer), state_->max_waiting_sequences, report);
+      options.loader(entry, options.max_waiting_sequences, std::move(hooks));
   if (model.ok()) {
     Add(*std::move(model));
     if (progress) progress("ready", 1.0);
@@ -156,32 +165,16 @@ std::vector<ModelStatus> ModelRegistry::Statuses() const {
 Status ModelRegistry::Health() const {
   const std::vector<ModelStatus> statuses = Statuses();
   if (statuses.empty()) return Status::Unavailable("no model is configured");
+  const bool any_ready = std::any_of(statuses.begin(), statuses.end(),
+                                     [](const ModelStatus& s) { return s.state == ModelState::kReady; });
   for (const ModelStatus& status : statuses) {
-    if (status.state == ModelState::kLoading || status.state == ModelState::kFailed)
-      return NotServing(status);
-    if (status.state == ModelState::kDraining) {
-      return Status::Unavailable(fmt::format("model '{}' takes no new requests", status.name));
-    }
+    if (status.state == ModelState::kFailed && state_->options.serve_others && any_ready) continue;
+    if (status.state != ModelState::kReady) return NotServing(status);
     if (!status.error.ok()) {
       return Status::Unavailable(fmt::format("model '{}': {}", status.name, status.error.message()));
     }
   }
   return {};
-}
-
-void ModelRegistry::StopAccepting() {
-  std::lock_guard lock(state_->mutex);
-  for (Slot& slot : state_->slots) {
-    if (!slot.model) continue;
-    slot.status.state = ModelState::kDraining;
-    slot.model->engine->StopAccepting();
-  }
-}
-
-std::int32_t ModelRegistry::Live() const {
-  std::int32_t live = 0;
-  for (const std::shared_ptr<ServedModel>& model : Ready()) live += model->engine->Live();
-  return live;
 }
 
 }  // namespace skipjack

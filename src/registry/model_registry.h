@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/model_runner.h"
 #include "base/status.h"
 #include "config/daemon_config.h"
 #include "engine/engine.h"
@@ -17,6 +19,8 @@
 #include "text/tokenizer.h"
 
 namespace skipjack {
+
+class MemoryLedger;
 
 // A loaded, warm model. Shared by requests: it lives until the last of them is done.
 struct ServedModel {
@@ -40,31 +44,56 @@ struct ServedModel {
   }
 };
 
-enum class ModelState : std::uint8_t { kLoading, kReady, kFailed, kDraining };
+enum class ModelState : std::uint8_t { kLoading, kReady, kFailed };
 
 struct ModelStatus {
   std::string name;
   ModelState state = ModelState::kLoading;
   std::string phase;      // of loading
   double progress = 0.0;  // of that phase
-  Status error;
+  Status error;           // why it failed to load, or what its engine's health is
+};
+
+// Who hears of a model's loading and of its engine's life. All may be empty.
+struct LoadHooks {
+  LoadProgress progress;
+  std::shared_ptr<EngineObserver> observer;
+  std::function<void(const Status&)> on_broken;  // EngineOptions::on_broken
+  const std::atomic<bool>* cancel = nullptr;     // once set, loading ends soon, with CANCELLED
+  const MemoryLedger* memory = nullptr;          // shared by all models of the process; null: this one is alone
+};
+
+// Loads and warms a model for the registry; the number bounds the sequences that wait for their first step.
+using ModelLoader = std::function<Result<std::shared_ptr<ServedModel>>(
+    const ModelEntry& entry, std::int32_t max_waiting_sequences, LoadHooks hooks)>;
+
+struct ModelRegistryOptions {
+  // Empty: LoadServedModel(). Tests load models that fail where real ones seldom do.
+  ModelLoader loader = {};
+  // Makes the observer of a model's engine; empty: none.
+  std::function<std::shared_ptr<EngineObserver>(const std::string& model)> observers = {};
+  // Called once when a model's engine is out of order for good, on that engine's step thread.
+  std::function<void(const std::string& model, const Status& why)> on_broken = {};
+  // Bounds each model's own queue. The edge bounds requests (limits.max_queued); pass that times
+  // limits.max_n, so that there is one bound and one message.
+  std::int32_t max_waiting_sequences = 1024;
+  // A model that failed to load does not make Health() bad, as long as there is another one.
+  bool serve_others = false;
 };
 
 class ModelRegistry {
  public:
-  using ObserverFactory = std::function<std::shared_ptr<EngineObserver>(const std::string& model)>;
-
-  // `max_waiting_sequences` bounds each model's own queue. The edge bounds requests (limits.max_queued); pass
-  // that times limits.max_n, so that there is one bound and one message.
-  explicit ModelRegistry(ObserverFactory observers, std::int32_t max_waiting_sequences = 1024);
+  explicit ModelRegistry(ModelRegistryOptions options = {});
   // Stops every engine. No request may be live.
   ~ModelRegistry();
 
   // This model will be loaded: until then it is kLoading, and requests for it are answered with UNAVAILABLE.
   void Declare(const std::string& name);
 
-  // Loads and warms one model on the calling thread. The others go on serving.
-  Status Load(const ModelEntry& entry, const LoadProgress& progress);
+  // Loads and warms one model on the calling thread. The others go on serving. Once `cancel` (may be null) is
+  // set it ends soon, with CANCELLED.
+  Status Load(const ModelEntry& entry, const LoadProgress& progress,
+              const std::atomic<bool>* cancel = nullptr);
 
   // For tests and embedding: serve something built elsewhere.
   void Add(std::shared_ptr<ServedModel> model);
@@ -75,10 +104,8 @@ class ModelRegistry {
   std::vector<std::shared_ptr<ServedModel>> Ready() const;
   std::vector<ModelStatus> Statuses() const;
 
-  // All models loaded, none unhealthy.
+  // All models loaded (but see ModelRegistryOptions::serve_others), none unhealthy.
   Status Health() const;
-  void StopAccepting();
-  std::int32_t Live() const;
 
  private:
   struct State;

@@ -70,6 +70,7 @@ struct SchedulerStats {
   std::uint64_t recomputed_tokens = 0;
   std::uint64_t prefix_queries_tokens = 0;  // prompt tokens looked up at first admission
   std::uint64_t prefix_hit_tokens = 0;
+  std::uint64_t faults = 0;  // wrong uses of KV blocks and illegal changes of phase: always 0, or a defect
 };
 
 class Scheduler {

@@ -175,7 +175,8 @@ SchedulerStats StepScheduler::Stats() const {
           .preemptions = preemptions_,
           .recomputed_tokens = recomputed_tokens_,
           .prefix_queries_tokens = prefix_query_tokens_,
-          .prefix_hit_tokens = prefix_hit_tokens_};
+          .prefix_hit_tokens = prefix_hit_tokens_,
+          .faults = illegal_moves_ + static_cast<std::uint64_t>(kv_.pool().misuses())};
 }
 
 std::string StepScheduler::DebugString() const {

@@ -204,8 +204,8 @@ Result<std::unique_ptr<ModelRunner>> CpuRunner::Create(const ModelSource& model,
   Result<MemoryPromise> memory = runner->PromiseMemory(ledger);
   if (!memory.ok()) return memory.status();
   runner->memory_ = std::move(*memory);
-  if (Status status = runner->weights_->Pack(model, runner->memory_, runner->team_, progress); !status.ok())
-    return status;
+  Status packed = runner->weights_->Pack(model, runner->memory_, runner->team_, progress, options.cancel);
+  if (!packed.ok()) return packed;
   const std::vector<float> factors = ReadRopeFactors(model.tensors().rope_factors);
   if (Status status = runner->state_.Allocate(runner->memory_, runner->team_, factors); !status.ok())
     return status;

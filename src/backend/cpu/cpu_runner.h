@@ -2,6 +2,7 @@
 // has.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -33,6 +34,7 @@ struct CpuRunnerOptions {
   KvDType kv_dtype = KvDType::kAuto;
   int threads = 0;  // 0: as many as the cgroup quota and affinity mask allow
   RunnerLimits limits;
+  const std::atomic<bool>* cancel = nullptr;  // once set, CreateCpuRunner ends soon, with CANCELLED
 };
 
 // What a runner takes from where it runs.

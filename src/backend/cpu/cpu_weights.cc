@@ -136,7 +136,7 @@ Result<std::unique_ptr<CpuWeights>> CpuWeights::Plan(const ModelSource& model, k
 }
 
 Status CpuWeights::Pack(const ModelSource& model, MemoryPromise& memory, ThreadTeam& team,
-                        const LoadProgress& progress) {
+                        const LoadProgress& progress, const std::atomic<bool>* cancel) {
   const auto report = [&](double fraction) {
     if (progress) progress("packing weights", fraction);
   };
@@ -156,6 +156,7 @@ Status CpuWeights::Pack(const ModelSource& model, MemoryPromise& memory, ThreadT
   std::size_t next = 0;
   Prefetch(model, 0);
   for (std::size_t phase = 0; phase < phase_ends_.size(); ++phase) {
+    if (cancel != nullptr && *cancel) return Status::Cancelled("loading was cancelled");
     const std::size_t end = phase_ends_[phase];
     const bool last = phase + 1 == phase_ends_.size();
     if (!last) Prefetch(model, phase + 1);  // the disk works while this one is packed

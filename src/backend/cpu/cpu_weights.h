@@ -2,6 +2,7 @@
 // biases as floats, the embedding table as the file stores it. Nothing refers to the model file after Pack().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -47,9 +48,9 @@ class CpuWeights {
   std::int64_t bytes() const { return packed_bytes_ + small_bytes_ + embedding_bytes_; }
 
   // Packs in parallel into memory out of `memory`: each lane the panels that it will multiply with. `model`
-  // is the one of Plan().
-  Status Pack(const ModelSource& model, MemoryPromise& memory, ThreadTeam& team,
-              const LoadProgress& progress);
+  // is the one of Plan(). Between layers it looks at `cancel`, which may be null.
+  Status Pack(const ModelSource& model, MemoryPromise& memory, ThreadTeam& team, const LoadProgress& progress,
+              const std::atomic<bool>* cancel);
 
   const LayerWeights& layer(std::int32_t index) const { return layers_[static_cast<std::size_t>(index)]; }
   const float* output_norm() const { return output_norm_; }

@@ -50,11 +50,13 @@ TEST(DaemonConfigTest, EveryKeyArrives) {
 server:
   insecure: true
   drain_grace: 1m
+  on_model_failure: serve_others
   grpc: {enabled: false, listen: "[::]:1"}
   http: {enabled: true, listen: 0.0.0.0:2}
   limits:
     max_queued: 3
     max_request_bytes: 4KiB
+    max_pending_bytes: 5MiB
     max_n: 5
     max_connections: 6
     max_stream_bytes: 70000
@@ -79,7 +81,7 @@ models:
       disk: {path: /d, size: 3GiB}
       dtype: f32
       prefix_cache: false
-    scheduler: {policy: fcfs, max_batch_tokens: 11, max_sequences: 12}
+    scheduler: {policy: fcfs, max_batch_tokens: 12, max_sequences: 11}
   - {name: "2", path: b}
 log: {level: debug, format: json}
 )");
@@ -87,6 +89,7 @@ log: {level: debug, format: json}
   const ServerConfig& server = config->server;
   EXPECT_TRUE(server.insecure);
   EXPECT_EQ(server.drain_grace_seconds, 60);
+  EXPECT_EQ(server.on_model_failure, "serve_others");
   EXPECT_FALSE(server.grpc_enabled);
   EXPECT_EQ(server.grpc.host, "::");
   EXPECT_EQ(server.grpc.port, 1);
@@ -96,6 +99,7 @@ log: {level: debug, format: json}
   EXPECT_EQ(server.limits.max_queued, 3);
   EXPECT_EQ(server.limits.max_request_bytes, 4096);
   EXPECT_EQ(server.limits.max_n, 5);
+  EXPECT_EQ(server.limits.max_pending_bytes, 5 << 20);
   EXPECT_EQ(server.limits.max_connections, 6);
   EXPECT_EQ(server.limits.max_stream_bytes, 70000);
   EXPECT_EQ(server.limits.header_timeout_seconds, 7);
@@ -122,8 +126,8 @@ log: {level: debug, format: json}
   EXPECT_EQ(model.kv.dtype, "f32");
   EXPECT_FALSE(model.kv.prefix_cache);
   EXPECT_EQ(model.scheduler.policy, "fcfs");
-  EXPECT_EQ(model.scheduler.max_batch_tokens, 11);
-  EXPECT_EQ(model.scheduler.max_sequences, 12);
+  EXPECT_EQ(model.scheduler.max_batch_tokens, 12);
+  EXPECT_EQ(model.scheduler.max_sequences, 11);
   EXPECT_EQ(config->models[1].name, "2");
   EXPECT_EQ(config->log.level, "debug");
   EXPECT_EQ(config->log.format, "json");
@@ -218,6 +222,27 @@ TEST(DaemonConfigTest, OutOfRange) {
   EXPECT_THAT(Error("server: {limits: {idle_timeout: 2000h}}\n" + kModels), HasSubstr("must be 1s to 24h"));
 }
 
+TEST(DaemonConfigTest, ABatchMustHaveATokenForEverySequence) {
+  EXPECT_EQ(
+      ModelError("    scheduler:\n      max_sequences: 12\n      max_batch_tokens: 11\n"),
+      "f.yaml: models[0].scheduler.max_batch_tokens (line 6): is 11, less than max_sequences, 12: every "
+      "running sequence needs a token in each step; raise the one or lower the other");
+  // Against the default of the other.
+  EXPECT_THAT(ModelError("    scheduler: {max_sequences: 513}\n"),
+              AllOf(HasSubstr("models[0].scheduler.max_batch_tokens (line 4): is 512"), HasSubstr("513")));
+  EXPECT_THAT(ModelError("    scheduler: {max_batch_tokens: 31}\n"), HasSubstr("max_sequences, 32"));
+  EXPECT_TRUE(Parse(kModels + "    scheduler: {max_batch_tokens: 32}\n").ok());
+}
+
+TEST(DaemonConfigTest, BlockTablesMustBeAddressable) {
+  const std::string scheduler = "    scheduler: {max_sequences: 65536, max_batch_tokens: 65536}\n";
+  EXPECT_THAT(ModelError("    context_length: 16777216\n" + scheduler),
+              AllOf(HasSubstr("models[0].context_length (line 4): 16777216 tokens"), HasSubstr("65536"),
+                    HasSubstr("68719476736 block table entries")));
+  EXPECT_TRUE(Parse(kModels + "    context_length: 16777216\n").ok());
+  EXPECT_TRUE(Parse(kModels + "    context_length: 131072\n" + scheduler).ok());
+}
+
 TEST(DaemonConfigTest, ModelsAreRequired) {
   EXPECT_EQ(Error("log: {level: info}\n"), "f.yaml: models (line 1): is required");
   EXPECT_EQ(Error(""), "f.yaml: models: is required");
@@ -275,6 +300,16 @@ TEST(DaemonConfigTest, PortsMustDiffer) {
       Parse("server:\n  grpc: {listen: 127.0.0.1:0}\n  http: {listen: 127.0.0.1:0}\n" + kModels).ok());
   EXPECT_THAT(Error("server:\n  grpc: {enabled: false}\n  http: {enabled: false}\n" + kModels),
               HasSubstr("server (line 2): grpc and http are both disabled"));
+}
+
+TEST(DaemonConfigTest, OneRequestMustFitIntoWhatAllMayHold) {
+  EXPECT_THAT(Error("server:\n  limits: {max_request_bytes: 2MiB, max_pending_bytes: 1MiB}\n" + kModels),
+              AllOf(HasSubstr("server.limits.max_pending_bytes (line 2)"), HasSubstr("1048576"),
+                    HasSubstr("2097152")));
+  EXPECT_TRUE(
+      Parse("server:\n  limits: {max_request_bytes: 2MiB, max_pending_bytes: 2MiB}\n" + kModels).ok());
+  EXPECT_THAT(Error("server:\n  limits: {max_request_bytes: 1GiB}\n" + kModels),
+              HasSubstr("max_pending_bytes"));
 }
 
 TEST(DaemonConfigTest, DiskNeedsPathAndSize) {

@@ -96,21 +96,30 @@ TEST(EngineFailureTest, ThreeFailedStepsInARowGiveTheDeviceUp) {
     EXPECT_TRUE(status.ok());
     return Status::Internal("the device is gone");
   };
-  const auto engine = MakeEngine(setup);
+  std::vector<Status> broken;  // written on the step thread, read when that has ended
+  setup.on_broken = [&](const Status& why) { broken.push_back(why); };
+  auto engine = MakeEngine(setup);
   std::vector<Sink> sinks;
   for (unsigned i = 0; i < 6; ++i) sinks.push_back(Submit(*engine, Request(Prompt(5, i), 5)));
   gate.Open();
+  int failed = 0;
+  int turned_away = 0;
   for (const Sink& sink : sinks) {
     EXPECT_EQ(sink->Wait().reason, FinishReason::kError);
-    EXPECT_EQ(sink->Wait().status.code(), StatusCode::kInternal);
+    failed += sink->Wait().status.code() == StatusCode::kInternal;
+    turned_away += sink->Wait().status.code() == StatusCode::kUnavailable;
     EXPECT_EQ(sink->finishes(), 1);
   }
+  EXPECT_EQ(failed, 3);  // those whose steps failed; the others may succeed elsewhere
+  EXPECT_EQ(turned_away, 3);
   EXPECT_EQ(engine->Health().code(), StatusCode::kInternal);
   EXPECT_NE(engine->Health().message().find("the device is gone"), std::string::npos);
   const auto late = std::make_shared<RecordingSink>();
   const Result<SequenceId> refused = engine->Submit(Request(Prompt(5, 9), 5), late);
-  EXPECT_EQ(refused.status(), engine->Health());
+  EXPECT_EQ(refused.status(), Status::Unavailable(engine->Health().message()));
   ExpectAllGivenBack(*engine);
+  engine.reset();
+  EXPECT_EQ(broken, std::vector<Status>{Status::Internal(refused.status().message())});
 }
 
 TEST(EngineFailureTest, ASuccessfulStepForgivesEarlierOnes) {
@@ -236,6 +245,33 @@ TEST(EngineFailureTest, AStalledStepShowsInHealthUntilItEnds) {
   sink->Wait();
   clock.Advance(std::chrono::hours(5));
   EXPECT_TRUE(engine->Health().ok());
+}
+
+// A machine on which a full step takes 40 s is slow, not stalled.
+TEST(EngineFailureTest, TheLongestStepSetsTheWatchdogsPatience) {
+  ManualClock clock;
+  StepGate gate;
+  std::atomic<int> step_seconds{40};
+  EngineSetup setup;
+  setup.clock = &clock;
+  setup.watchdog = std::chrono::seconds(30);
+  setup.on_forward = [&](const StepBatch&) {
+    clock.Advance(std::chrono::seconds(step_seconds));
+    return gate.Pass();
+  };
+  const auto engine = MakeEngine(setup);
+  Submit(*engine, Request(Prompt(5, 1), 1))->Wait();
+  EXPECT_DOUBLE_EQ(engine->Stats().longest_step_seconds, 40.0);
+  step_seconds = 0;
+  gate.Close();
+  const Sink sink = Submit(*engine, Request(Prompt(5, 2), 1));
+  gate.WaitUntilHeld();
+  clock.Advance(std::chrono::seconds(400));
+  EXPECT_TRUE(engine->Health().ok());
+  clock.Advance(std::chrono::seconds(1));
+  EXPECT_NE(engine->Health().message().find("the limit is 400"), std::string::npos);
+  gate.Open();
+  sink->Wait();
 }
 
 }  // namespace

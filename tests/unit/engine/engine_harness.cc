@@ -93,7 +93,7 @@ void StepGate::Open() {
   changed_.notify_all();
 }
 
-std::unique_ptr<Engine> MakeEngine(const EngineSetup& setup) {
+Result<std::unique_ptr<Engine>> TryMakeEngine(const EngineSetup& setup) {
   FakeRunnerOptions runner;
   runner.vocabulary = kVocabulary;
   runner.limits = {.block_tokens = setup.scheduler.block_tokens,
@@ -110,7 +110,13 @@ std::unique_ptr<Engine> MakeEngine(const EngineSetup& setup) {
   options.max_sampled_id = setup.max_sampled_id;
   options.watchdog = setup.watchdog;
   options.clock = setup.clock;
-  Result<std::unique_ptr<Engine>> engine = Engine::Create(CreateFakeRunner(runner), options, setup.observer);
+  options.warm_up = setup.warm_up;
+  options.on_broken = setup.on_broken;
+  return Engine::Create(CreateFakeRunner(runner), options, setup.observer);
+}
+
+std::unique_ptr<Engine> MakeEngine(const EngineSetup& setup) {
+  Result<std::unique_ptr<Engine>> engine = TryMakeEngine(setup);
   if (!engine.ok()) {
     ADD_FAILURE() << engine.status().ToString();
     std::abort();

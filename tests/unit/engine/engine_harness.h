@@ -83,8 +83,11 @@ struct EngineSetup {
   std::function<Status(const StepBatch&)> on_forward;
   std::function<void(std::int32_t row, std::span<float> logits)> on_logits;
   std::shared_ptr<EngineObserver> observer;
+  Duration warm_up{};
+  std::function<void(const Status&)> on_broken;
 };
 
+Result<std::unique_ptr<Engine>> TryMakeEngine(const EngineSetup& setup);
 // Aborts the test when the engine cannot be created.
 std::unique_ptr<Engine> MakeEngine(const EngineSetup& setup);
 

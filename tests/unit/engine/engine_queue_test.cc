@@ -111,23 +111,6 @@ TEST(EngineQueueTest, TwentyThousandRefusalsThenAGoodOne) {
   ExpectAllGivenBack(*engine);
 }
 
-TEST(EngineQueueTest, DrainingRefusesNewWorkAndFinishesTheOld) {
-  StepGate gate;
-  gate.Close();
-  EngineSetup setup;
-  setup.on_forward = [&](const StepBatch&) { return gate.Pass(); };
-  const auto engine = MakeEngine(setup);
-  const auto sink = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(engine->Submit(Request(Prompt(5, 1), 5), sink).ok());
-  gate.WaitUntilHeld();
-  engine->StopAccepting();
-  EXPECT_EQ(Refusal(*engine, Request(Prompt(5, 1), 5)).code(), StatusCode::kUnavailable);
-  EXPECT_TRUE(engine->Health().ok());
-  gate.Open();
-  EXPECT_EQ(sink->Wait().reason, FinishReason::kLength);
-  EXPECT_EQ(engine->Live(), 0);
-}
-
 TEST(EngineQueueTest, CreationRefusesNonsense) {
   const auto refusal = [](const EngineOptions& options) {
     FakeRunnerOptions runner;

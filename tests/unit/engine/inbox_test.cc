@@ -83,19 +83,17 @@ TEST(InboxTest, AnOkReasonBecomesCancelled) {
   EXPECT_EQ(mail.cancellations.at(0).why.code(), StatusCode::kCancelled);
 }
 
-TEST(InboxTest, ClosedBrokenAndStopped) {
+TEST(InboxTest, BrokenAndStopped) {
   Inbox inbox(10, 10);
-  inbox.Close(Status::Unavailable("draining"));
-  inbox.Close(Status::Unavailable("something else"));
-  EXPECT_EQ(inbox.Admit(), Status::Unavailable("draining"));
   EXPECT_TRUE(inbox.Broken().ok());
-  inbox.Break(Status::Internal("gone"));
-  EXPECT_EQ(inbox.Admit(), Status::Internal("gone"));
+  inbox.Break(Status::Internal("gone"), Status::Unavailable("go elsewhere"));
+  EXPECT_EQ(inbox.Admit(), Status::Unavailable("go elsewhere"));
   EXPECT_EQ(inbox.Broken(), Status::Internal("gone"));
   Mail mail;
   inbox.Take(&mail);
   EXPECT_FALSE(mail.stop);
   inbox.Stop();
+  EXPECT_EQ(inbox.Admit(), Status::Unavailable("go elsewhere"));  // the first reason stays
   inbox.Take(&mail);
   EXPECT_TRUE(mail.stop);
 }

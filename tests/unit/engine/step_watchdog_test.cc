@@ -84,6 +84,18 @@ TEST_F(StepWatchdogTest, IdleEndsAStall) {
   EXPECT_EQ(stalls_.WaitFor(2).back(), seconds(11));
 }
 
+TEST_F(StepWatchdogTest, ALongerLimitCountsFromNowOnAndAShorterOneNever) {
+  watchdog_.Raise(seconds(5));
+  EXPECT_EQ(watchdog_.limit(), seconds(10));
+  watchdog_.Working();
+  watchdog_.Raise(seconds(100));
+  clock_.Advance(seconds(100));
+  EXPECT_TRUE(watchdog_.Health().ok());
+  clock_.Advance(seconds(1));
+  EXPECT_FALSE(watchdog_.Health().ok());
+  EXPECT_EQ(stalls_.WaitFor(1), (std::vector<Duration>{seconds(101)}));
+}
+
 TEST(StepWatchdogLimitTest, HugeLimitsDoNotOverflow) {
   ManualClock clock;
   StepWatchdog watchdog(clock, Duration::max(), [](Duration) { ADD_FAILURE(); });

@@ -72,6 +72,7 @@ TEST(BlockPool, MisuseIsReportedAndChangesNothing) {
   pool.Release(block, false);
   pool.AddReference(block);
   EXPECT_EQ(pool.free(), 2);
+  EXPECT_EQ(pool.misuses(), 2);
   EXPECT_FALSE(pool.CheckInvariants().ok());
 }
 

@@ -29,7 +29,7 @@ ModelEntry Entry() {
 }
 
 Status LoadStatus(const ModelEntry& entry) {
-  return LoadServedModel(entry, MemoryLedger(), nullptr, 100, [](const std::string&, double) {}).status();
+  return LoadServedModel(entry, 100, {}).status();
 }
 
 class CountingObserver final : public EngineObserver {
@@ -44,12 +44,14 @@ class CountingObserver final : public EngineObserver {
 TEST(ModelLoaderTest, LoadsAndWarmsAModel) {
   const auto observer = std::make_shared<CountingObserver>();
   std::vector<std::string> phases;
-  auto loaded =
-      LoadServedModel(Entry(), MemoryLedger(), observer, 100, [&](const std::string& phase, double fraction) {
-        EXPECT_GE(fraction, 0.0);
-        EXPECT_LE(fraction, 1.0);
-        if (phases.empty() || phases.back() != phase) phases.push_back(phase);
-      });
+  LoadHooks hooks;
+  hooks.observer = observer;
+  hooks.progress = [&](const std::string& phase, double fraction) {
+    EXPECT_GE(fraction, 0.0);
+    EXPECT_LE(fraction, 1.0);
+    if (phases.empty() || phases.back() != phase) phases.push_back(phase);
+  };
+  auto loaded = LoadServedModel(Entry(), 100, hooks);
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   const ServedModel& model = **loaded;
   EXPECT_EQ(model.name, "tiny");
@@ -61,22 +63,46 @@ TEST(ModelLoaderTest, LoadsAndWarmsAModel) {
   EXPECT_GT(model.created_unix_seconds, 1'600'000'000);
   EXPECT_THAT(phases, Contains("reading the file"));
   EXPECT_THAT(phases, Contains("warming up"));
-  // The warm-up really generated, was not observed, and left nothing behind.
-  EXPECT_EQ(model.engine->Stats().generated_tokens, 2u);
+  // The warm-up really computed, and shows nowhere.
+  const EngineStats stats = model.engine->Stats();
+  EXPECT_GT(stats.longest_step_seconds, 0.0);
+  EXPECT_EQ(stats.steps + stats.generated_tokens + stats.prompt_tokens + stats.finished_length, 0u);
+  EXPECT_EQ(stats.scheduler.blocks_free, stats.scheduler.blocks_total);
   EXPECT_EQ(observer->calls, 0);
-  EXPECT_EQ(model.engine->Live(), 0);
-  EXPECT_TRUE(WarmUp(model).ok());
-  EXPECT_GT(observer->calls, 0);
 }
 
-TEST(ModelLoaderTest, RefusesWhatThisBuildLacks) {
+TEST(ModelLoaderTest, RefusesWhatThisVersionLacks) {
   ModelEntry entry = Entry();
   entry.backend = "cuda";
   EXPECT_EQ(LoadStatus(entry).code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("no CUDA"));
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("this version computes on the CPU only"));
   entry = Entry();
   entry.kv.host_memory = 1 << 20;
   EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("kv.host_memory"));
+}
+
+TEST(ModelLoaderTest, ACancelledLoadEndsWhilePacking) {
+  std::atomic<bool> cancel{false};
+  LoadHooks hooks;
+  hooks.cancel = &cancel;
+  std::vector<std::string> phases;
+  hooks.progress = [&](const std::string& phase, double) {
+    phases.push_back(phase);
+    if (phase == "packing weights") cancel = true;
+  };
+  EXPECT_EQ(LoadServedModel(Entry(), 100, hooks).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(phases.back(), "packing weights");
+}
+
+// What the scheduler would refuse is found before the weights are packed.
+TEST(ModelLoaderTest, ContradictionsAreFoundBeforeTheWeightsArePacked) {
+  ModelEntry entry = Entry();
+  entry.scheduler.max_batch_tokens = 3;
+  std::vector<std::string> phases;
+  LoadHooks hooks;
+  hooks.progress = [&](const std::string& phase, double) { phases.push_back(phase); };
+  EXPECT_THAT(LoadServedModel(entry, 100, hooks).status().message(), HasSubstr("max_batch_tokens (3)"));
+  EXPECT_THAT(phases, ::testing::Not(Contains("packing weights")));
 }
 
 TEST(ModelLoaderTest, NamesUnknownWords) {
@@ -109,7 +135,7 @@ TEST(ModelLoaderTest, AConfiguredTemplateReplacesTheModels) {
   ModelEntry entry = Entry();
   entry.chat_template = path;
   entry.stop = {"<|end|>"};
-  const auto loaded = LoadServedModel(entry, MemoryLedger(), nullptr, 100, [](const std::string&, double) {});
+  const auto loaded = LoadServedModel(entry, 100, {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   ASSERT_TRUE((*loaded)->chat_template);
   EXPECT_EQ((*loaded)->end_strings, entry.stop);

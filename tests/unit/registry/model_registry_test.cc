@@ -24,7 +24,7 @@ std::shared_ptr<ManualEngine> AddModel(ModelRegistry& registry, const std::strin
 }
 
 TEST(ModelRegistryTest, AnEmptyServerIsNotReady) {
-  ModelRegistry registry(nullptr);
+  ModelRegistry registry;
   EXPECT_EQ(registry.Health().code(), StatusCode::kUnavailable);
   EXPECT_EQ(registry.Find("").status().code(), StatusCode::kNotFound);
   EXPECT_THAT(registry.Find("x").status().message(),
@@ -32,7 +32,7 @@ TEST(ModelRegistryTest, AnEmptyServerIsNotReady) {
 }
 
 TEST(ModelRegistryTest, FindsByNameOrTheOnlyOne) {
-  ModelRegistry registry(nullptr);
+  ModelRegistry registry;
   AddModel(registry, "a");
   EXPECT_EQ((*registry.Find("a"))->name, "a");
   EXPECT_EQ((*registry.Find(""))->name, "a");
@@ -44,7 +44,7 @@ TEST(ModelRegistryTest, FindsByNameOrTheOnlyOne) {
 }
 
 TEST(ModelRegistryTest, ADeclaredModelIsLoadingUntilItIsThere) {
-  ModelRegistry registry(nullptr);
+  ModelRegistry registry;
   registry.Declare("a");
   EXPECT_EQ(registry.Find("a").status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(registry.Find("").status().code(), StatusCode::kUnavailable);
@@ -60,7 +60,7 @@ TEST(ModelRegistryTest, ADeclaredModelIsLoadingUntilItIsThere) {
 }
 
 TEST(ModelRegistryTest, AFailedLoadIsRememberedWithItsReason) {
-  ModelRegistry registry(nullptr);
+  ModelRegistry registry;
   AddModel(registry, "good");
   ModelEntry entry;
   entry.name = "bad";
@@ -76,29 +76,35 @@ TEST(ModelRegistryTest, AFailedLoadIsRememberedWithItsReason) {
   EXPECT_TRUE(registry.Find("good").ok());  // the others serve
 }
 
-TEST(ModelRegistryTest, HealthAndLiveFollowTheEngines) {
-  ModelRegistry registry(nullptr);
-  const auto a = AddModel(registry, "a");
+TEST(ModelRegistryTest, HealthFollowsTheEngines) {
+  ModelRegistry registry;
+  AddModel(registry, "a");
   const auto b = AddModel(registry, "b");
   EXPECT_TRUE(registry.Health().ok());
   b->health = Status::Internal("device lost");
   EXPECT_EQ(registry.Health().code(), StatusCode::kUnavailable);
   EXPECT_THAT(registry.Health().message(), HasSubstr("model 'b': device lost"));
   EXPECT_EQ(registry.Statuses()[1].error, b->health);
-  EXPECT_EQ(registry.Live(), 0);
 }
 
-TEST(ModelRegistryTest, StopAcceptingReachesTheEngines) {
-  ModelRegistry registry(nullptr);
-  const auto engine = AddModel(registry, "a");
-  registry.StopAccepting();
-  EXPECT_EQ(registry.Statuses()[0].state, ModelState::kDraining);
-  EXPECT_EQ(registry.Health().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(engine->Submit({}, nullptr).status().code(), StatusCode::kUnavailable);
+TEST(ModelRegistryTest, AFailedModelMayBeServedAround) {
+  ModelRegistry registry({.serve_others = true});
+  ModelEntry entry;
+  entry.name = "bad";
+  entry.path = "/nonexistent/model.gguf";
+  EXPECT_FALSE(registry.Load(entry, nullptr).ok());
+  EXPECT_THAT(registry.Health().message(), HasSubstr("bad"));  // nothing else is there
+  registry.Declare("later");
+  EXPECT_FALSE(registry.Health().ok());
+  const auto good = AddModel(registry, "later");
+  EXPECT_TRUE(registry.Health().ok());
+  EXPECT_THAT(registry.Find("bad").status().message(), HasSubstr("failed to load"));
+  good->health = Status::Internal("device lost");
+  EXPECT_THAT(registry.Health().message(), HasSubstr("device lost"));
 }
 
 TEST(ModelRegistryTest, AModelIsLoadedOnce) {
-  ModelRegistry registry(nullptr);
+  ModelRegistry registry;
   AddModel(registry, "a");
   ModelEntry entry;
   entry.name = "a";
