@@ -120,7 +120,7 @@ bool CompletionSession::SubmitChoice(const PreparedCompletion& prepared, std::in
                           .sampling = prepared.sampling,
                           .end_tokens = model.end_tokens,
                           .tenant = identity_.tenant,
-                          .cache_salt = identity_.tenant,
+                          .cache_salt = identity_.cache_salt,
                           .priority = identity_.priority,
                           .deadline = identity_.deadline,
                           .request_id = identity_.request_id};
@@ -132,9 +132,8 @@ bool CompletionSession::SubmitChoice(const PreparedCompletion& prepared, std::in
   if (!sequence.ok()) {
     --outstanding_;  // not the last one: the submission itself counts
     lock.unlock();
-    const bool overloaded = sequence.status().code() == StatusCode::kResourceExhausted;
     Fail(sequence.status(), Status::Cancelled("another choice of this request was refused"),
-         overloaded ? std::optional(table_.RetryAfterSeconds()) : std::nullopt);
+         RetryAfter(sequence.status()));
     return false;
   }
   sequences_.push_back(*sequence);
@@ -160,13 +159,19 @@ void CompletionSession::Fail(Status why, const Status& for_sequences,
   for (const SequenceId sequence : sequences) model->engine->Cancel(sequence, for_sequences);
 }
 
+std::optional<int> CompletionSession::RetryAfter(const Status& why) const {
+  if (why.code() == StatusCode::kResourceExhausted) return table_.RetryAfterSeconds();
+  if (why.code() == StatusCode::kUnavailable) return kUnavailableRetrySeconds;
+  return std::nullopt;
+}
+
 void CompletionSession::OnChoiceDelta(ChoiceDelta delta) {
   if (!failed_.load(std::memory_order_relaxed)) strand_.Post(std::move(delta));
 }
 
 void CompletionSession::OnChoiceEnd(std::optional<ChoiceFinish> finish, const FinishEvent& event) {
   if (!event.status.ok()) {
-    Fail(event.status, Status::Cancelled("another choice of this request failed"), std::nullopt);
+    Fail(event.status, Status::Cancelled("another choice of this request failed"), RetryAfter(event.status));
   } else if (finish && !failed_) {
     strand_.Post(*std::move(finish));
   }

@@ -18,6 +18,10 @@
 
 namespace skipjack {
 
+// Clients of a server that loads, drains or is out of order come back to another one, or to the same a little
+// later.
+inline constexpr int kUnavailableRetrySeconds = 5;
+
 // What a request became after checking and tokenising.
 struct PreparedCompletion {
   std::shared_ptr<ServedModel> model;
@@ -35,6 +39,7 @@ class CompletionSession final : public CompletionCall,
     std::string request_id;
     std::string model;  // as asked for: may be empty
     std::string tenant;
+    std::string cache_salt{};  // see CacheSalt()
     PriorityClass priority = PriorityClass::kInteractive;
     TimePoint start;
     std::optional<TimePoint> deadline;
@@ -73,6 +78,8 @@ class CompletionSession final : public CompletionCall,
   // Settles how the request ends, unless that is settled already, and ends what was submitted. The sequences
   // hear `for_sequences`.
   void Fail(Status why, const Status& for_sequences, std::optional<int> retry_after_seconds);
+  // For what the engine says: when a client may try again, if at all.
+  std::optional<int> RetryAfter(const Status& why) const;
   void AddToUsage(const FinishEvent& event);
   // One sequence, or the submission itself, is over; the last one ends the request.
   void Release(std::unique_lock<std::mutex> lock);

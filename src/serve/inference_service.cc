@@ -14,14 +14,13 @@
 #include "serve/prompt_builder.h"
 #include "serve/request_table.h"
 #include "serve/request_validation.h"
+#include "serve/worker_watch.h"
 
 namespace skipjack {
 namespace {
 
 // Work other than requests (Tokenize calls) that may wait for a worker.
 constexpr std::size_t kExtraQueuedWork = 64;
-// Clients of a server that loads or drains come back to another one, or to the same a little later.
-constexpr int kUnavailableRetrySeconds = 5;
 // So that adding a time-out to a time point cannot overflow.
 constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
 
@@ -36,6 +35,25 @@ std::optional<int> RetryAfter(const Status& status) {
   return kUnavailableRetrySeconds;
 }
 
+struct AtomicRefusals {
+  std::atomic<std::uint64_t> queue_full{0}, prompt_bytes{0}, draining{0}, not_serving{0}, not_found{0},
+      invalid{0};
+
+  // What Check() found.
+  void Count(const Status& status) {
+    switch (status.code()) {
+      case StatusCode::kUnavailable:
+        ++not_serving;
+        break;
+      case StatusCode::kNotFound:
+        ++not_found;
+        break;
+      default:
+        ++invalid;
+    }
+  }
+};
+
 ModelInfo Describe(const ServedModel& model) {
   return {.name = model.name,
           .created_unix_seconds = model.created_unix_seconds,
@@ -43,7 +61,7 @@ ModelInfo Describe(const ServedModel& model) {
           .vocabulary = model.config.vocabulary_rows,
           .architecture = model.config.architecture,
           .description = model.description,
-          .ready = true,
+          .ready = model.engine->Health().ok(),
           .has_chat_template = model.chat_template != nullptr};
 }
 
@@ -54,6 +72,7 @@ class Service final : public InferenceService {
         options_(options),
         clock_(options.clock ? *options.clock : system_clock_),
         table_(options.max_live_requests),
+        watch_(clock_, options.worker_stall),
         timer_(clock_),
         workers_("tokenize", options.worker_threads,
                  static_cast<std::size_t>(options.max_live_requests) + kExtraQueuedWork) {}
@@ -68,9 +87,13 @@ class Service final : public InferenceService {
 
   std::shared_ptr<CompletionCall> Start(CompletionRequest request,
                                         std::shared_ptr<CompletionListener> listener) override {
-    if (draining_) return RefuseAtOnce(DrainingStatus(), kUnavailableRetrySeconds, std::move(listener));
+    if (draining_) {
+      ++refusals_.draining;
+      return RefuseAtOnce(DrainingStatus(), kUnavailableRetrySeconds, std::move(listener));
+    }
     const std::optional<RequestTable::Key> key = table_.Enter();
     if (!key) {
+      ++refusals_.queue_full;
       return RefuseAtOnce(Overloaded(fmt::format("{} requests are live, which is the limit (max_queued)",
                                                  options_.max_live_requests)),
                           table_.RetryAfterSeconds(), std::move(listener));
@@ -117,7 +140,15 @@ class Service final : public InferenceService {
     return (*model)->tokenizer->Decode(ids, skip_special_tokens);
   }
 
-  bool RunOnWorker(std::function<void()> work) override { return workers_.TryPost(std::move(work)); }
+  bool RunOnWorker(std::function<void()> work) override {
+    const WorkerWatch::Ticket ticket = watch_.Posted();
+    const bool queued = workers_.TryPost([this, ticket, work = std::move(work)] {
+      work();
+      watch_.Done(ticket);
+    });
+    if (!queued) watch_.Done(ticket);
+    return queued;
+  }
 
   std::vector<ModelInfo> ListModels() const override {
     std::vector<ModelInfo> models;
@@ -154,7 +185,20 @@ class Service final : public InferenceService {
     return requests;
   }
 
-  Status Ready() const override { return draining_ ? DrainingStatus() : registry_.Health(); }
+  RefusalCounts Refusals() const override {
+    return {.queue_full = refusals_.queue_full,
+            .prompt_bytes = refusals_.prompt_bytes,
+            .draining = refusals_.draining,
+            .not_serving = refusals_.not_serving,
+            .not_found = refusals_.not_found,
+            .invalid = refusals_.invalid};
+  }
+
+  Status Ready() const override {
+    if (draining_) return DrainingStatus();
+    if (Status health = registry_.Health(); !health.ok()) return health;
+    return watch_.Health();
+  }
   void BeginDrain() override { draining_ = true; }
   bool draining() const override { return draining_; }
 
@@ -179,6 +223,7 @@ class Service final : public InferenceService {
                                          .request_id = request.request_id,
                                          .model = request.model,
                                          .tenant = request.tenant,
+                                         .cache_salt = CacheSalt(request),
                                          .priority = request.priority,
                                          .start = clock_.Now(),
                                          .deadline = std::nullopt};
@@ -194,10 +239,9 @@ class Service final : public InferenceService {
     const bool fits = pending_prompt_bytes_.fetch_add(bytes) + bytes <= options_.max_pending_prompt_bytes;
     // std::function copies what it holds.
     auto shared = std::make_shared<CompletionRequest>(std::move(request));
-    const bool queued =
-        fits && workers_.TryPost([this, session, bytes, shared] { Prepare(*session, *shared, bytes); });
-    if (queued) return;
+    if (fits && RunOnWorker([this, session, bytes, shared] { Prepare(*session, *shared, bytes); })) return;
     pending_prompt_bytes_ -= bytes;
+    ++refusals_.prompt_bytes;
     timer_.Post([this, session] {
       session->Refuse(Overloaded("too much text waits for tokenising"), table_.RetryAfterSeconds());
     });
@@ -215,6 +259,7 @@ class Service final : public InferenceService {
     if (prepared.ok()) {
       session.Submit(*std::move(prepared));
     } else {
+      refusals_.Count(prepared.status());
       session.Refuse(prepared.status(), RetryAfter(prepared.status()));
     }
   }
@@ -250,6 +295,8 @@ class Service final : public InferenceService {
   RequestTable table_;
   std::atomic<bool> draining_{false};
   std::atomic<std::int64_t> pending_prompt_bytes_{0};
+  AtomicRefusals refusals_;
+  WorkerWatch watch_;
   TimerThread timer_;
   ThreadPool workers_;  // last: its work uses everything above
 };

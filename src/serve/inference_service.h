@@ -54,6 +54,7 @@ struct CompletionRequest {
   bool skip_special_tokens = true;
 
   std::string tenant;
+  std::string cache_salt;  // parts the tenant's prefix cache further; empty: not
   PriorityClass priority = PriorityClass::kInteractive;
   std::optional<Duration> timeout;  // from now; the whole request
 };
@@ -156,11 +157,24 @@ struct InferenceServiceOptions {
   std::int32_t max_live_requests =
       1024;                      // limits.max_queued: accepted and not finished, waiting ones included
   std::int32_t max_n = 8;        // limits.max_n
-  Duration max_timeout{};        // limits.request_timeout_seconds: bounds every request's; 0: none
+  Duration max_timeout{};        // limits.request_timeout: bounds every request's; 0: none
   int worker_threads = 2;        // for tokenising
   const Clock* clock = nullptr;  // the engines'; nullptr: the system's
   // Prompt bytes that may wait for tokenising; beyond, requests are refused with RESOURCE_EXHAUSTED.
   std::int64_t max_pending_prompt_bytes = 256ll << 20;
+  // Work for the tokenising workers that is older than this makes Ready() false.
+  Duration worker_stall = std::chrono::seconds(30);
+};
+
+// Requests that were refused before they reached an engine, since the start, by reason. What an engine
+// refuses is in its EngineStats.
+struct RefusalCounts {
+  std::uint64_t queue_full = 0;    // max_live_requests are live
+  std::uint64_t prompt_bytes = 0;  // too much text waits for tokenising
+  std::uint64_t draining = 0;
+  std::uint64_t not_serving = 0;  // the model is loading or failed to load
+  std::uint64_t not_found = 0;    // there is no such model
+  std::uint64_t invalid = 0;      // everything about the request itself
 };
 
 class InferenceService {
@@ -187,11 +201,12 @@ class InferenceService {
   // Cancels a request by its id; NotFound when there is none.
   virtual Status CancelById(const std::string& request_id) = 0;
   virtual std::int32_t LiveRequests() const = 0;
+  virtual RefusalCounts Refusals() const = 0;
   // At most `limit` of them, oldest first.
   virtual std::vector<LiveRequest> ListRequests(std::size_t limit) const = 0;
 
-  // Ready: every model is loaded, warm and healthy, and we are not draining. The message says what is
-  // missing.
+  // Ready: every model is loaded, warm and healthy, tokenising goes on, and we are not draining. The message
+  // says what is missing.
   virtual Status Ready() const = 0;
   // From now on new requests get UNAVAILABLE and Ready() is false; running ones go on.
   virtual void BeginDrain() = 0;

@@ -7,64 +7,12 @@
 #include <string>
 #include <utility>
 
+#include "serve/chat_messages.h"
 #include "serve/continue_message.h"
+#include "serve/json_checked.h"
 
 namespace skipjack {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr int kMaxChatNesting = 64;
-
-// [{"type": "text", "text": ...}, ...] joined: most templates know text as a string only.
-Result<Json> JoinContentParts(const Json& parts, std::size_t message) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Json& part = parts[i];
-    const std::string where = fmt::format("messages[{}].content[{}]", message, i);
-    if (!part.is_object() || !part.contains("type") || !part["type"].is_string()) {
-      return Status::InvalidArgument(where + " must be an object with a type");
-    }
-    if (part["type"] != "text") {
-      return Status::InvalidArgument(
-          fmt::format("{}.type must be \"text\": this model reads nothing else", where));
-    }
-    if (!part.contains("text") || !part["text"].is_string()) {
-      return Status::InvalidArgument(where + ".text must be a string");
-    }
-    text += part["text"].get_ref<const std::string&>();
-  }
-  return Json(std::move(text));
-}
-
-Status CheckMessage(std::size_t index, Json* message) {
-  if (!message->is_object() || !message->contains("role") || !(*message)["role"].is_string()) {
-    return Status::InvalidArgument(fmt::format("messages[{}] must be an object with a role", index));
-  }
-  if (!message->contains("content")) return {};
-  Json& content = (*message)["content"];
-  if (content.is_string() || content.is_null()) return {};
-  if (!content.is_array()) {
-    return Status::InvalidArgument(
-        fmt::format("messages[{}].content must be a string, null or a list of parts", index));
-  }
-  Result<Json> joined = JoinContentParts(content, index);
-  if (!joined.ok()) return joined.status();
-  content = *std::move(joined);
-  return {};
-}
-
-Status CheckMessages(Json* variables) {
-  if (!variables->is_object() || !variables->contains("messages") || !(*variables)["messages"].is_array()) {
-    return Status::InvalidArgument("messages must be a list");
-  }
-  Json& messages = (*variables)["messages"];
-  if (messages.empty()) return Status::InvalidArgument("messages must have at least one entry");
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (Status s = CheckMessage(i, &messages[i]); !s.ok()) return s;
-  }
-  return {};
-}
 
 std::int64_t UnixSeconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -105,14 +53,33 @@ Result<std::vector<Segment>> CutChat(const Json& variables, std::vector<Segment>
   return segments;
 }
 
-Result<std::vector<Segment>> RenderChat(const ServedModel& model, const ChatPrompt& chat) {
-  if (!model.chat_template) return NoChatTemplate(model);
-  if (!NestedWithin(chat.variables, kMaxChatNesting)) {
+// The variables as the template gets to see them.
+Result<Json> ChatVariables(const ChatPrompt& chat) {
+  const Json& sent = chat.variables;
+  if (!NestedWithin(sent, kMaxChatNesting)) {
     return Status::InvalidArgument(
         fmt::format("the chat request is nested more than {} levels deep", kMaxChatNesting));
   }
-  Json variables = chat.variables;
-  if (Status s = CheckMessages(&variables); !s.ok()) return s;
+  if (!sent.is_object()) return Status::InvalidArgument("the chat's template variables must be an object");
+  if (sent.size() > kMaxTemplateVariables) {
+    return Status::InvalidArgument(
+        fmt::format("a chat may have at most {} template variables, messages and tools included, got {}",
+                    kMaxTemplateVariables, sent.size()));
+  }
+  Json variables = sent;
+  if (Status s = NormalizeMessages(&variables["messages"]); !s.ok()) return s;
+  // Templates ask whether these are none, and take what is not defined for something.
+  variables.emplace("documents", nullptr);
+  Json& tools = *variables.emplace("tools", nullptr).first;
+  if (tools.is_array() && tools.empty()) tools = nullptr;
+  return variables;
+}
+
+Result<std::vector<Segment>> RenderChat(const ServedModel& model, const ChatPrompt& chat) {
+  if (!model.chat_template) return NoChatTemplate(model);
+  const Result<Json> checked = ChatVariables(chat);
+  if (!checked.ok()) return checked.status();
+  const Json& variables = *checked;
   Result<std::vector<Segment>> segments = model.chat_template->Render(
       variables, {.bos_token = model.bos_token, .eos_token = model.eos_token, .unix_seconds = UnixSeconds()});
   if (segments.ok())

@@ -1,6 +1,7 @@
 // From a request's prompt to token ids. CPU work: call it on a worker.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "base/status.h"
@@ -8,6 +9,9 @@
 #include "serve/inference_service.h"
 
 namespace skipjack {
+
+// Each is looked up by name, and a template uses a handful.
+inline constexpr std::size_t kMaxTemplateVariables = 64;
 
 struct PromptOptions {
   bool add_special_tokens = true;

@@ -107,11 +107,21 @@ Status CheckRequestId(const std::string& request_id) {
 Status CheckRequestFields(const CompletionRequest& request) {
   if (Status s = CheckRequestId(request.request_id); !s.ok()) return s;
   if (Status s = CheckName("tenant", request.tenant, kMaxTenantBytes); !s.ok()) return s;
+  if (request.cache_salt.size() > kMaxCacheSaltBytes) {
+    return Status::InvalidArgument(fmt::format("cache_salt may have at most {} bytes, got {}",
+                                               kMaxCacheSaltBytes, request.cache_salt.size()));
+  }
   if (request.timeout && *request.timeout <= Duration::zero()) {
     return Status::InvalidArgument(
         fmt::format("timeout must be positive, got {} s", ToSeconds(*request.timeout)));
   }
   return {};
+}
+
+std::string CacheSalt(const CompletionRequest& request) {
+  if (request.cache_salt.empty()) return request.tenant;
+  // No tenant's name has a line break in it: CheckRequestFields().
+  return request.tenant + "\n" + request.cache_salt;
 }
 
 Result<CheckedParameters> CheckParameters(const CompletionRequest& request, std::int32_t sampled_ids,

@@ -21,14 +21,19 @@ inline constexpr std::size_t kMaxStopTokens = 128;
 inline constexpr std::size_t kMaxLogitBiases = 1024;
 inline constexpr std::size_t kMaxRequestIdBytes = 128;
 inline constexpr std::size_t kMaxTenantBytes = 128;
+inline constexpr std::size_t kMaxCacheSaltBytes = 128;
 inline constexpr std::int64_t kMaxTopLogprobs = 20;
 inline constexpr std::int32_t kDefaultCompletionTokens = 16;
 
 // A request id ends up in logs and headers: at most 128 printable ASCII characters without spaces.
 Status CheckRequestId(const std::string& request_id);
 
-// Fields that need no model: request id, tenant, timeout.
+// Fields that need no model: request id, tenant, cache salt, timeout.
 Status CheckRequestFields(const CompletionRequest& request);
+
+// Requests share cached prefixes when these are equal. Other pairs of tenant and cache salt never give the
+// same.
+std::string CacheSalt(const CompletionRequest& request);
 
 struct CheckedParameters {
   SamplingParams sampling;  // without max_tokens; min_tokens is checked against it by ResolveMaxTokens()

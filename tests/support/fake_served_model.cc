@@ -64,6 +64,7 @@ std::shared_ptr<ServedModel> MakeFakeServedModel(const FakeServedModelOptions& o
   engine.scheduler.kv_blocks = runner.limits.kv_blocks;
   engine.scheduler.context_length = options.context_length;
   engine.scheduler.prefix_cache = options.prefix_cache;
+  engine.on_broken = options.on_broken;
   model->engine = *Engine::Create(CreateFakeRunner(std::move(runner)), engine, options.observer);
   return model;
 }

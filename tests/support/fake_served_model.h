@@ -27,6 +27,7 @@ struct FakeServedModelOptions {
   // Called at the start of every step, on the step thread: tests block, count or fail steps here.
   std::function<Status(const StepBatch&)> on_step{};
   std::shared_ptr<EngineObserver> observer{};
+  std::function<void(const Status&)> on_broken{};
 };
 
 // Tokens are bytes (tests/support/byte_tokenizer.h); it has a chat template of the ChatML kind.

@@ -11,7 +11,6 @@ Result<SequenceId> ManualEngine::Submit(SequenceRequest request, std::shared_ptr
   SequenceId id = 0;
   {
     std::lock_guard lock(mutex_);
-    if (stopped_) return Status::Unavailable("the engine is stopping");
     id = ++last_id_;
     sequences_[id] = {.request = std::move(request), .sink = std::move(sink), .cancelled_with = {}};
     changed_.notify_all();
@@ -41,11 +40,6 @@ std::int32_t ManualEngine::Live() const {
   std::int32_t live = 0;
   for (const auto& [id, sequence] : sequences_) live += sequence.live ? 1 : 0;
   return live;
-}
-
-void ManualEngine::StopAccepting() {
-  std::lock_guard lock(mutex_);
-  stopped_ = true;
 }
 
 std::vector<SequenceId> ManualEngine::WaitForSequences(std::size_t count) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,7 +35,7 @@ class ManualEngine final : public Engine {
   EngineStats Stats() const override;
   Status Health() const override { return health; }
   std::int32_t Live() const override;
-  void StopAccepting() override;
+  std::string DebugString() const override { return "played by hand\n"; }
 
   // Returns the ids of the live sequences, in the order of submission, once there are this many.
   std::vector<SequenceId> WaitForSequences(std::size_t count);
@@ -67,7 +68,6 @@ class ManualEngine final : public Engine {
   std::condition_variable changed_;
   std::map<SequenceId, Sequence> sequences_;
   SequenceId last_id_ = 0;
-  bool stopped_ = false;
   EngineStats stats_;
 };
 

@@ -32,17 +32,18 @@ void AddModels(const ModelRegistry& registry, v1::StatusResponse* response) {
 
 }  // namespace
 
-AdminRpc::AdminRpc(InferenceService& service, ModelRegistry& registry, std::string version,
-                   std::function<void()> drained)
+AdminRpc::AdminRpc(InferenceService& service, ModelRegistry& registry, CallCounts& counts,
+                   std::string version, std::function<void()> drained)
     : service_(service),
       registry_(registry),
+      counts_(counts),
       version_(std::move(version)),
       drained_(std::move(drained)),
       start_(std::chrono::steady_clock::now()) {}
 
 grpc::ServerUnaryReactor* AdminRpc::Status(grpc::CallbackServerContext* context,
                                            const v1::StatusRequest* request, v1::StatusResponse* response) {
-  ++calls_;
+  counts_.CountBegin();
   const skipjack::Status ready = service_.Ready();
   response->set_version(version_);
   *response->mutable_uptime() = ToProto(std::chrono::steady_clock::now() - start_);
@@ -56,29 +57,31 @@ grpc::ServerUnaryReactor* AdminRpc::Status(grpc::CallbackServerContext* context,
       *response->add_requests() = ToProto(live);
     }
   }
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return Finish(RpcMethod::kStatus, grpc::Status::OK, context);
 }
 
 grpc::ServerUnaryReactor* AdminRpc::Cancel(grpc::CallbackServerContext* context,
                                            const v1::CancelRequest* request,
                                            v1::CancelResponse* /*response*/) {
-  ++calls_;
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(service_.CancelById(request->request_id())));
-  return reactor;
+  counts_.CountBegin();
+  return Finish(RpcMethod::kCancel, ToGrpcStatus(service_.CancelById(request->request_id())), context);
 }
 
 grpc::ServerUnaryReactor* AdminRpc::Drain(grpc::CallbackServerContext* context,
                                           const v1::DrainRequest* /*request*/, v1::DrainResponse* response) {
-  ++calls_;
+  counts_.CountBegin();
   spdlog::info("draining: asked for by {}", context->peer());
   service_.BeginDrain();
   drained_();
   response->set_live_requests(service_.LiveRequests());
+  return Finish(RpcMethod::kDrain, grpc::Status::OK, context);
+}
+
+grpc::ServerUnaryReactor* AdminRpc::Finish(RpcMethod method, const grpc::Status& status,
+                                           grpc::CallbackServerContext* context) {
+  counts_.CountEnd(method, status.error_code());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
+  reactor->Finish(status);
   return reactor;
 }
 

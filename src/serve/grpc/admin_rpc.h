@@ -3,13 +3,12 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
-#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "base/clock.h"
 #include "registry/model_registry.h"
+#include "serve/grpc/call_counts.h"
 #include "serve/inference_service.h"
 #include "skipjack/v1/admin.grpc.pb.h"
 
@@ -18,7 +17,7 @@ namespace skipjack {
 class AdminRpc final : public v1::Admin::CallbackService {
  public:
   // `drained` runs after a Drain call took effect.
-  AdminRpc(InferenceService& service, ModelRegistry& registry, std::string version,
+  AdminRpc(InferenceService& service, ModelRegistry& registry, CallCounts& counts, std::string version,
            std::function<void()> drained);
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const v1::StatusRequest* request,
@@ -28,15 +27,16 @@ class AdminRpc final : public v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context, const v1::DrainRequest* request,
                                   v1::DrainResponse* response) override;
 
-  std::uint64_t calls() const { return calls_; }
-
  private:
+  grpc::ServerUnaryReactor* Finish(RpcMethod method, const grpc::Status& status,
+                                   grpc::CallbackServerContext* context);
+
   InferenceService& service_;
   ModelRegistry& registry_;
+  CallCounts& counts_;
   const std::string version_;
   const std::function<void()> drained_;
   const TimePoint start_;
-  std::atomic<std::uint64_t> calls_{0};
 };
 
 }  // namespace skipjack

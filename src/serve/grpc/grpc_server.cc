@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
 #include <netdb.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -24,6 +25,8 @@
 namespace skipjack {
 namespace {
 
+// What connections and calls need themselves, beside the messages.
+constexpr std::int64_t kConnectionMemory = 64 << 20;
 // How long clients get to take the last status of calls that a shutdown ended.
 constexpr Duration kFlushTime = std::chrono::seconds(1);
 
@@ -79,6 +82,11 @@ void Configure(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
                               Milliseconds(options.min_ping_interval));
   builder->SetMaxReceiveMessageSize(
       static_cast<int>(std::min<std::int64_t>(options.max_request_bytes, std::numeric_limits<int>::max())));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_calls_per_connection);
+  // Messages that are being received count here; gRPC ends calls when they are too much.
+  grpc::ResourceQuota quota("skipjack");
+  quota.Resize(static_cast<std::size_t>(options.max_pending_bytes + kConnectionMemory));
+  builder->SetResourceQuota(quota);
   // Only reflection uses gRPC's synchronous threads.
   builder->SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder->SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
@@ -88,8 +96,10 @@ void Configure(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
 class Server final : public GrpcServer {
  public:
   Server(InferenceService& service, ModelRegistry& registry, const GrpcServerOptions& options)
-      : inference_(service, options.max_stream_bytes),
-        admin_(service, registry, options.version, [this] { health_.Poke(); }),
+      : inference_(
+            service, counts_,
+            {.max_stream_bytes = options.max_stream_bytes, .max_pending_bytes = options.max_pending_bytes}),
+        admin_(service, registry, counts_, options.version, [this] { health_.Poke(); }),
         health_({{"", [&service] { return service.Ready(); }},
                  {v1::Inference::service_full_name(), [&service] { return service.Ready(); }},
                  {v1::Admin::service_full_name(), [] { return Status(); }}},
@@ -114,9 +124,10 @@ class Server final : public GrpcServer {
 
   GrpcServerStats Stats() const override {
     return {.open_streams = inference_.streams().Count(),
-            .calls = inference_.calls() + admin_.calls(),
+            .calls = counts_.begun(),
             .cancelled_calls = inference_.streams().cancelled,
-            .slow_clients_cut = inference_.streams().cut};
+            .slow_clients_cut = inference_.streams().cut,
+            .requests = counts_.Snapshot()};
   }
 
   void Shutdown(Duration grace) override {
@@ -135,6 +146,7 @@ class Server final : public GrpcServer {
   }
 
  private:
+  CallCounts counts_;
   InferenceRpc inference_;
   AdminRpc admin_;
   HealthRpc health_;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -17,8 +19,12 @@ struct GrpcServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free one, see GrpcServer::port()
   std::int64_t max_request_bytes = 8 << 20;
-  std::int64_t max_stream_bytes = 4 << 20;  // unsent output of one stream beyond which it is cut
-  std::string version = "dev";              // for Admin.Status
+  // Of all messages together that are being received or wait for a worker; beyond, calls get
+  // RESOURCE_EXHAUSTED.
+  std::int64_t max_pending_bytes = 256 << 20;
+  std::int32_t max_calls_per_connection = 4096;  // more of them wait at the client
+  std::int64_t max_stream_bytes = 4 << 20;       // unsent output of one stream beyond which it is cut
+  std::string version = "dev";                   // for Admin.Status
   // Clients may ping this often, also without a running call.
   Duration min_ping_interval = std::chrono::seconds(5);
   // A connection that is silent this long is pinged, and closed when the ping is not answered in time.
@@ -31,9 +37,16 @@ struct GrpcServerOptions {
 // Counters since the start, except the first.
 struct GrpcServerStats {
   std::int32_t open_streams = 0;
-  std::uint64_t calls = 0;            // all methods of Inference and Admin
+  std::uint64_t calls = 0;            // begun, all methods of Inference and Admin
   std::uint64_t cancelled_calls = 0;  // the client went away or cancelled
   std::uint64_t slow_clients_cut = 0;
+
+  struct Requests {
+    std::string_view method;  // "Generate"
+    std::string_view code;    // "OK", "RESOURCE_EXHAUSTED", ...
+    std::uint64_t count = 0;
+  };
+  std::vector<Requests> requests;  // ended calls of Inference and Admin; only counts above zero
 };
 
 class GrpcServer {

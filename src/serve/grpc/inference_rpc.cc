@@ -13,9 +13,17 @@ namespace skipjack {
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceRpc::Generate(grpc::CallbackServerContext* context,
                                                                        const v1::GenerateRequest* request) {
-  ++calls_;
-  const auto stream = std::make_shared<GenerateStream>(service_, streams_, max_pending_bytes_, context);
-  stream->Run(*request);
+  counts_.CountBegin();
+  const GenerateContext shared{.service = service_,
+                               .streams = streams_,
+                               .counts = counts_,
+                               .waiting_bytes = waiting_bytes_,
+                               .writer = writer_,
+                               .max_pending_bytes = max_stream_bytes_};
+  // gRPC made the message for this call and does not look at it again.
+  auto* const message = const_cast<v1::GenerateRequest*>(request);
+  const auto stream = std::make_shared<GenerateStream>(shared, context, message);
+  stream->Run();
   return stream.get();
 }
 
@@ -23,17 +31,19 @@ grpc::ServerUnaryReactor* InferenceRpc::Tokenize(grpc::CallbackServerContext* co
                                                  const v1::TokenizeRequest* request,
                                                  v1::TokenizeResponse* response) {
   grpc::ServerUnaryReactor* reactor = BeginUnary(context);
-  FinishOnWorker(reactor, [this, request, response]() -> Status {
-    const Result<Prompt> prompt = ToPrompt(*request);
-    if (!prompt.ok()) return prompt.status();
-    const bool add_special = request->has_add_special_tokens() ? request->add_special_tokens() : true;
-    Result<TokenizeResult> result =
-        service_.Tokenize(request->model(), *prompt, add_special, request->parse_special());
-    if (!result.ok()) return result.status();
-    response->mutable_ids()->Add(result->tokens.begin(), result->tokens.end());
-    for (std::string& piece : result->pieces) response->add_pieces(std::move(piece));
-    return {};
-  });
+  FinishOnWorker(
+      RpcMethod::kTokenize, request->ByteSizeLong(), context, [this, request, response]() -> Status {
+        const Result<Prompt> prompt = ToPrompt(*request);
+        if (!prompt.ok()) return prompt.status();
+        const bool add_special = request->has_add_special_tokens() ? request->add_special_tokens()
+                                                                   : AddsSpecialTokens(request->has_chat());
+        Result<TokenizeResult> result =
+            service_.Tokenize(request->model(), *prompt, add_special, request->parse_special());
+        if (!result.ok()) return result.status();
+        response->mutable_ids()->Add(result->tokens.begin(), result->tokens.end());
+        for (std::string& piece : result->pieces) response->add_pieces(std::move(piece));
+        return {};
+      });
   return reactor;
 }
 
@@ -41,13 +51,14 @@ grpc::ServerUnaryReactor* InferenceRpc::Detokenize(grpc::CallbackServerContext* 
                                                    const v1::DetokenizeRequest* request,
                                                    v1::DetokenizeResponse* response) {
   grpc::ServerUnaryReactor* reactor = BeginUnary(context);
-  FinishOnWorker(reactor, [this, request, response]() -> Status {
-    const std::vector<std::int64_t> ids(request->ids().begin(), request->ids().end());
-    Result<std::string> text = service_.Detokenize(request->model(), ids, request->skip_special_tokens());
-    if (!text.ok()) return text.status();
-    response->set_text(*std::move(text));
-    return {};
-  });
+  FinishOnWorker(
+      RpcMethod::kDetokenize, request->ByteSizeLong(), context, [this, request, response]() -> Status {
+        const std::vector<std::int64_t> ids(request->ids().begin(), request->ids().end());
+        Result<std::string> text = service_.Detokenize(request->model(), ids, request->skip_special_tokens());
+        if (!text.ok()) return text.status();
+        response->set_text(*std::move(text));
+        return {};
+      });
   return reactor;
 }
 
@@ -56,7 +67,7 @@ grpc::ServerUnaryReactor* InferenceRpc::ListModels(grpc::CallbackServerContext* 
                                                    v1::ListModelsResponse* response) {
   grpc::ServerUnaryReactor* reactor = BeginUnary(context);
   for (const ModelInfo& model : service_.ListModels()) *response->add_models() = ToProto(model);
-  reactor->Finish(grpc::Status::OK);
+  Finish(RpcMethod::kListModels, {}, reactor);
   return reactor;
 }
 
@@ -65,22 +76,35 @@ grpc::ServerUnaryReactor* InferenceRpc::GetModel(grpc::CallbackServerContext* co
   grpc::ServerUnaryReactor* reactor = BeginUnary(context);
   const Result<ModelInfo> model = service_.GetModel(request->name());
   if (model.ok()) *response = ToProto(*model);
-  reactor->Finish(ToGrpcStatus(model.status()));
+  Finish(RpcMethod::kGetModel, model.status(), reactor);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* InferenceRpc::BeginUnary(grpc::CallbackServerContext* context) {
-  ++calls_;
+  counts_.CountBegin();
   SendRequestId(RequestIdFrom(*context), context);
   return context->DefaultReactor();
 }
 
-void InferenceRpc::FinishOnWorker(grpc::ServerUnaryReactor* reactor, std::function<Status()> work) {
-  const bool queued =
-      service_.RunOnWorker([reactor, work = std::move(work)] { reactor->Finish(ToGrpcStatus(work())); });
+void InferenceRpc::Finish(RpcMethod method, const Status& status, grpc::ServerUnaryReactor* reactor) {
+  const grpc::Status end = ToGrpcStatus(status);
+  counts_.CountEnd(method, end.error_code());
+  reactor->Finish(end);
+}
+
+void InferenceRpc::FinishOnWorker(RpcMethod method, std::size_t message_bytes,
+                                  grpc::CallbackServerContext* context, std::function<Status()> work) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  auto share = std::make_shared<ByteShare>(waiting_bytes_);
+  const bool fits = share->Grow(static_cast<std::int64_t>(message_bytes));
+  const bool queued = fits && service_.RunOnWorker([this, method, reactor, share, work = std::move(work)] {
+    const Status status = work();
+    share->Release();
+    Finish(method, status, reactor);
+  });
   if (queued) return;
-  reactor->Finish(ToGrpcStatus(
-      Status::ResourceExhausted("the server is overloaded: too much work waits for tokenising")));
+  SendRetryAfter(kOverloadRetrySeconds, context);
+  Finish(method, TooMuchWaits(), reactor);
 }
 
 }  // namespace skipjack

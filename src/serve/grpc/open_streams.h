@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "obs/log_limiter.h"
 
 namespace skipjack {
 
@@ -29,10 +31,14 @@ class OpenStreams {
   std::atomic<std::uint64_t> cancelled{0};
   std::atomic<std::uint64_t> cut{0};
 
+  LogLimiter& refusal_lines() { return refusal_lines_; }
+
  private:
   mutable std::mutex mutex_;
   std::condition_variable empty_;
   std::unordered_set<GenerateStream*> streams_;
+  const SystemClock clock_;
+  LogLimiter refusal_lines_{clock_, std::chrono::seconds(10), 10};  // of overload, in the log
 };
 
 }  // namespace skipjack

@@ -2,25 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include "serve/json_checked.h"
 
 namespace skipjack {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Result<Json> ParseObject(const std::string& field, const std::string& text) {
+// An empty text is an empty object.
+Result<Json> ParseObject(const std::string& field, const std::string& text, JsonUse* use) {
   if (text.empty()) return Json::object();
-  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (value.is_object()) return value;
-  return Status::InvalidArgument(field + " must be a JSON object");
+  Result<Json> value = ParseJson(text, {}, use);
+  if (!value.ok()) {
+    return Status::InvalidArgument(
+        fmt::format("{} must be a JSON object: {}", field, value.status().message()));
+  }
+  if (value->is_object()) return value;
+  return Status::InvalidArgument(
+      fmt::format("{} must be a JSON object, got {}", field, DescribeJson(*value)));
 }
 
-Result<Json> ToMessage(const v1::ChatMessage& message, int index) {
+Result<Json> ToMessage(const v1::ChatMessage& message, int index, JsonUse* use) {
   Result<Json> json =
-      ParseObject(fmt::format("chat.messages[{}].members_json", index), message.members_json());
+      ParseObject(fmt::format("chat.messages[{}].members_json", index), message.members_json(), use);
   if (!json.ok()) return json;
   (*json)["role"] = message.role();
   if (message.has_content()) (*json)["content"] = message.content();
@@ -29,31 +37,48 @@ Result<Json> ToMessage(const v1::ChatMessage& message, int index) {
   return json;
 }
 
+// They have fields of their own, or are the model's.
+constexpr std::array<std::string_view, 4> kReservedVariables = {"messages", "add_generation_prompt",
+                                                                "bos_token", "eos_token"};
+
+// One budget for all JSON in a chat; each message is an object too.
 Result<Prompt> ToChatPrompt(const v1::ChatPrompt& chat) {
-  Result<Json> variables = ParseObject("chat.variables_json", chat.variables_json());
+  const auto messages_sent = static_cast<std::size_t>(chat.messages_size());
+  if (messages_sent > JsonLimits().containers) {
+    return Status::InvalidArgument(fmt::format("chat.messages may have at most {} entries, got {}",
+                                               JsonLimits().containers, messages_sent));
+  }
+  JsonUse use{.containers = messages_sent};
+  Result<Json> variables = ParseObject("chat.variables_json", chat.variables_json(), &use);
   if (!variables.ok()) return variables.status();
+  for (const std::string_view name : kReservedVariables) {
+    if (variables->contains(name)) {
+      return Status::InvalidArgument(fmt::format("chat.variables_json: {} cannot be set this way", name));
+    }
+  }
   Json messages = Json::array();
   for (int i = 0; i < chat.messages_size(); ++i) {
-    Result<Json> message = ToMessage(chat.messages(i), i);
+    Result<Json> message = ToMessage(chat.messages(i), i, &use);
     if (!message.ok()) return message.status();
     messages.push_back(*std::move(message));
   }
+  const bool continues = variables->value("continue_final_message", Json()) == true;
   (*variables)["messages"] = std::move(messages);
   (*variables)["add_generation_prompt"] =
-      chat.has_add_generation_prompt() ? chat.add_generation_prompt() : true;
+      chat.has_add_generation_prompt() ? chat.add_generation_prompt() : !continues;
   return Prompt(ChatPrompt{*std::move(variables)});
 }
 
-Result<Prompt> ToPrompt(const v1::GenerateRequest& message) {
-  switch (message.prompt_case()) {
+Result<Prompt> TakePrompt(v1::GenerateRequest* message) {
+  switch (message->prompt_case()) {
     case v1::GenerateRequest::kText:
-      return Prompt(message.text());
+      return Prompt(std::move(*message->mutable_text()));
     case v1::GenerateRequest::kTokenIds: {
-      const auto& ids = message.token_ids().ids();
+      const auto& ids = message->token_ids().ids();
       return Prompt(std::vector<TokenId>(ids.begin(), ids.end()));
     }
     case v1::GenerateRequest::kChat:
-      return ToChatPrompt(message.chat());
+      return ToChatPrompt(message->chat());
     case v1::GenerateRequest::PROMPT_NOT_SET:
       break;
   }
@@ -98,20 +123,28 @@ void TakeSampling(const v1::SamplingParams& from, CompletionRequest* to) {
 
 }  // namespace
 
-Result<CompletionRequest> ToCompletionRequest(const v1::GenerateRequest& message) {
+Result<CompletionRequest> ToCompletionRequest(v1::GenerateRequest* message) {
   CompletionRequest request;
-  request.model = message.model();
-  Result<Prompt> prompt = ToPrompt(message);
+  request.model = message->model();
+  const bool chat = message->has_chat();
+  Result<Prompt> prompt = TakePrompt(message);
+  message->clear_prompt();
   if (!prompt.ok()) return prompt.status();
   request.prompt = *std::move(prompt);
-  if (message.has_add_special_tokens()) request.add_special_tokens = message.add_special_tokens();
-  TakeSampling(message.sampling(), &request);
-  request.tenant = message.tenant();
-  const Result<PriorityClass> priority = ToPriority(message.priority());
+  request.add_special_tokens =
+      message->has_add_special_tokens() ? message->add_special_tokens() : AddsSpecialTokens(chat);
+  TakeSampling(message->sampling(), &request);
+  request.tenant = message->tenant();
+  request.cache_salt = message->cache_salt();
+  const Result<PriorityClass> priority = ToPriority(message->priority());
   if (!priority.ok()) return priority.status();
   request.priority = *priority;
-  if (message.has_timeout()) request.timeout = ToDuration(message.timeout());
+  if (message->has_timeout()) request.timeout = ToDuration(message->timeout());
   return request;
+}
+
+bool AddsSpecialTokens(bool chat) {
+  return !chat;
 }
 
 Result<Prompt> ToPrompt(const v1::TokenizeRequest& message) {

@@ -11,9 +11,13 @@
 
 namespace skipjack {
 
-// Without request id and call deadline, which are not in the message alone.
-Result<CompletionRequest> ToCompletionRequest(const v1::GenerateRequest& message);
+// Without request id and call deadline, which are not in the message alone. Takes the prompt out of the
+// message, so that a long one is not held twice while the call goes on.
+Result<CompletionRequest> ToCompletionRequest(v1::GenerateRequest* message);
 Result<Prompt> ToPrompt(const v1::TokenizeRequest& message);
+// Where a request does not say: a chat template writes the start token itself, as the model's makers meant
+// it.
+bool AddsSpecialTokens(bool chat);
 
 // Durations beyond 292 years become the longest there is.
 Duration ToDuration(const google::protobuf::Duration& message);

@@ -1,6 +1,9 @@
 #include "serve/grpc/rpc_support.h"
 
+#include <algorithm>
+
 #include "serve/request_validation.h"
+#include "text/utf8.h"
 
 namespace skipjack {
 namespace {
@@ -15,8 +18,16 @@ constexpr std::size_t kMaxMessageBytes = 2048;
 grpc::Status ToGrpcStatus(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   std::string message = status.message();
-  if (message.size() > kMaxMessageBytes) message = message.substr(0, kMaxMessageBytes) + " ...";
+  if (message.size() > kMaxMessageBytes) {
+    message.resize(kMaxMessageBytes);
+    message.resize(std::min(message.size(), FindInvalidUtf8(message)));  // not within a character
+    message += " ...";
+  }
   return {static_cast<grpc::StatusCode>(status.code()), message};
+}
+
+Status TooMuchWaits() {
+  return Status::ResourceExhausted("the server is overloaded: too much work waits for tokenising");
 }
 
 std::string RequestIdFrom(const grpc::ServerContextBase& context) {

@@ -13,6 +13,10 @@ namespace skipjack {
 // Codes are the same; a message too long for HTTP/2 headers is cut.
 grpc::Status ToGrpcStatus(const Status& status);
 
+// The answer where too much waits for a worker, and the seconds after which a retry makes sense.
+Status TooMuchWaits();
+inline constexpr int kOverloadRetrySeconds = 1;
+
 // The metadata `x-request-id` of a call, or an empty string.
 std::string RequestIdFrom(const grpc::ServerContextBase& context);
 // Sends it back in the initial metadata, unless it could not stand there.

@@ -2,15 +2,13 @@
 #pragma once
 
 #include "serve/http/field_reader.h"
-#include "serve/http/json_checked.h"
 #include "serve/inference_service.h"
 
 namespace skipjack::http {
 
 // Reads messages, tools, tool_choice, documents, add_generation_prompt, continue_final_message,
-// reasoning_effort and chat_template_kwargs. Mistakes go to `reader`. Text parts of a message are joined by a
-// line break, "developer" becomes "system", and arguments of earlier tool calls become objects: what
-// templates expect.
-ChatPrompt ReadChatPrompt(FieldReader* reader, const JsonLimits& limits);
+// reasoning_effort and chat_template_kwargs. Mistakes go to `reader`; what is inside of the messages is
+// prompt_builder's to check.
+ChatPrompt ReadChatPrompt(FieldReader* reader);
 
 }  // namespace skipjack::http

@@ -93,9 +93,10 @@ void Connection::Advance() {
     const std::string_view unread = std::string_view(input_).substr(input_taken_);
     if (parser_ == nullptr) {
       if (unread.empty()) break;
-      parser_ = std::make_unique<RequestParser>(RequestParser::Limits{
-          .header_bytes = context_.options.max_header_bytes,
-          .body_bytes = static_cast<std::uint64_t>(context_.options.max_request_bytes)});
+      parser_ = std::make_unique<RequestParser>(
+          RequestParser::Limits{.header_bytes = context_.options.max_header_bytes,
+                                .body_bytes = static_cast<std::uint64_t>(context_.options.max_request_bytes)},
+          context_.body_bytes);
     }
     std::size_t consumed = 0;
     const RequestParser::Progress progress = parser_->Feed(unread, &consumed);
@@ -138,6 +139,7 @@ void Connection::OnHead() {
   request_id_ = id != nullptr && IsUsableRequestId(*id) ? *id : "";
 
   const HeadPolicy policy{.max_body_bytes = static_cast<std::uint64_t>(context_.options.max_request_bytes),
+                          .body_bytes = context_.body_bytes.get(),
                           .over_connection_limit = over_limit_};
   if (const auto error = CheckHead(head, match_, policy)) {
     const bool body_may_follow =

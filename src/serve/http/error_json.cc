@@ -9,7 +9,7 @@ namespace skipjack::http {
 namespace {
 
 // The fields a message from behind may begin with: "top_p must lie in (0, 1], got 3".
-constexpr std::array<std::string_view, 28> kFieldNames = {"model",
+constexpr std::array<std::string_view, 30> kFieldNames = {"model",
                                                           "prompt",
                                                           "messages",
                                                           "max_tokens",
@@ -36,7 +36,9 @@ constexpr std::array<std::string_view, 28> kFieldNames = {"model",
                                                           "tools",
                                                           "tokens",
                                                           "content",
-                                                          "chat_template_kwargs"};
+                                                          "chat_template_kwargs",
+                                                          "cache_salt",
+                                                          "tenant"};
 
 std::string FieldAtFault(std::string_view message) {
   const std::size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
@@ -112,6 +114,15 @@ HttpError ErrorFromStatus(const Status& status, std::optional<int> retry_after_s
   if (error.status == 404 && error.param == "model") error.code = "model_not_found";
   if (error.message.empty()) error.message = StatusCodeName(status.code());
   return error;
+}
+
+HttpError BodiesOverBudget(const ByteBudget& budget) {
+  return {
+      .status = 429,
+      .message = "the server is overloaded: the request bodies it is receiving hold " +
+                 std::to_string(budget.total() - budget.left()) +
+                 " bytes, and this one would exceed max_pending_bytes = " + std::to_string(budget.total()),
+      .retry_after_seconds = 1};
 }
 
 std::string RenderError(const HttpError& error) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "serve/byte_budget.h"
 #include "serve/http/http_message.h"
 
 namespace skipjack::http {
@@ -32,6 +33,9 @@ HttpError ErrorFromStatus(const Status& status, std::optional<int> retry_after_s
 inline HttpError BadRequest(std::string message, std::string param = "") {
   return {.status = 400, .message = std::move(message), .param = std::move(param)};
 }
+
+// 429: the bodies that are being received hold what they may hold together.
+HttpError BodiesOverBudget(const ByteBudget& budget);
 
 // The JSON document, without a line break.
 std::string RenderError(const HttpError& error);

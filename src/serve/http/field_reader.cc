@@ -5,15 +5,6 @@
 
 namespace skipjack::http {
 
-std::string DescribeJson(const Json& value) {
-  constexpr std::size_t kMost = 40;
-  if (value.is_object()) return "an object";
-  if (value.is_array()) return "an array";
-  if (!value.is_string()) return value.dump();
-  const std::string& text = value.get_ref<const std::string&>();
-  return text.size() <= kMost ? "\"" + text + "\"" : "\"" + text.substr(0, kMost) + "\"...";
-}
-
 std::optional<std::int64_t> ExactInteger(const Json& value, std::string* what) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<std::uint64_t>();

@@ -10,13 +10,9 @@
 #include <vector>
 
 #include "serve/http/error_json.h"
-#include "serve/http/json_checked.h"
+#include "serve/json_checked.h"
 
 namespace skipjack::http {
-
-// `value` for an error message: numbers and literals as they are, strings shortened, containers by their
-// kind.
-std::string DescribeJson(const Json& value);
 
 class FieldReader {
  public:

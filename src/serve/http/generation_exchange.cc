@@ -93,8 +93,9 @@ class GenerationExchange final : public Exchange, public std::enable_shared_from
     ParseOptions options = context_.parse_options();
     options.strict = WantsStrict(request_.head);
     InferenceService& service = context_.service;
-    if (request_.body.size() <= context_.options.inline_bytes) {
-      Parsed<ParsedCompletion> parsed = ParseCompletion(api_, request_.body, options);
+    if (request_.body->size() <= context_.options.inline_bytes) {
+      Parsed<ParsedCompletion> parsed = ParseCompletion(api_, request_.body->text(), options);
+      request_.body->Drop();
       if (auto* error = std::get_if<HttpError>(&parsed)) return FailWith(*error);
       auto& request = std::get<ParsedCompletion>(parsed);
       if (!EchoNeedsText(request)) return OnPrepared(PrepareEcho(service, std::move(request)));
@@ -102,8 +103,9 @@ class GenerationExchange final : public Exchange, public std::enable_shared_from
         return PrepareEcho(service, std::move(request));
       });
     }
-    Offload([&service, options, api = api_, body = std::move(request_.body)]() -> Parsed<Prepared> {
-      Parsed<ParsedCompletion> parsed = ParseCompletion(api, body, options);
+    Offload([&service, options, api = api_, body = request_.body]() -> Parsed<Prepared> {
+      Parsed<ParsedCompletion> parsed = ParseCompletion(api, body->text(), options);
+      body->Drop();
       if (auto* error = std::get_if<HttpError>(&parsed)) return std::move(*error);
       return PrepareEcho(service, std::get<ParsedCompletion>(std::move(parsed)));
     });
@@ -187,6 +189,7 @@ class GenerationExchange final : public Exchange, public std::enable_shared_from
     Prepared& prepared = std::get<Prepared>(outcome);
     ParsedCompletion& parsed = prepared.parsed;
     CompletionRequest base = std::move(parsed.request);
+    base.tenant = TenantOf(request_.head);
     if (!request_.request_id_from_client && !base.request_id.empty()) {
       request_.request_id = base.request_id;
       channel_.NameRequest(request_.request_id);

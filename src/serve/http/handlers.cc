@@ -137,11 +137,13 @@ std::function<Response()> TokenizerWork(HttpRoute route, Request request, Server
   options.strict = WantsStrict(request.head);
   return [route, options, body = std::move(request.body), &service = context.service]() -> Response {
     if (route == HttpRoute::kTokenize) {
-      const Parsed<ParsedTokenize> parsed = ParseTokenize(body, options);
+      const Parsed<ParsedTokenize> parsed = ParseTokenize(body->text(), options);
+      body->Drop();
       if (const auto* error = std::get_if<HttpError>(&parsed)) return ErrorResponse(*error);
       return Tokenize(service, std::get<ParsedTokenize>(parsed));
     }
-    const Parsed<ParsedDetokenize> parsed = ParseDetokenize(body, options);
+    const Parsed<ParsedDetokenize> parsed = ParseDetokenize(body->text(), options);
+    body->Drop();
     if (const auto* error = std::get_if<HttpError>(&parsed)) return ErrorResponse(*error);
     return Detokenize(service, std::get<ParsedDetokenize>(parsed));
   };

@@ -67,7 +67,14 @@ std::optional<HttpError> CheckHead(const RequestHead& head, const RouteMatch& ma
         .message = "the body has " + std::to_string(*head.content_length) +
                    " bytes, more than max_request_bytes = " + std::to_string(policy.max_body_bytes)};
   }
-  if (head.method == Method::kPost) return CheckJsonBody(head);
+  if (head.method == Method::kPost) {
+    if (auto error = CheckJsonBody(head)) return error;
+  }
+  // One that would not fit now is refused before it is sent. What is counted is what has arrived: a client
+  // that announces a body and does not send it takes nothing from others.
+  if (head.content_length.value_or(0) > static_cast<std::uint64_t>(policy.body_bytes->left())) {
+    return BodiesOverBudget(*policy.body_bytes);
+  }
   return std::nullopt;
 }
 

@@ -10,10 +10,11 @@ namespace skipjack::http {
 
 struct HeadPolicy {
   std::uint64_t max_body_bytes = 0;
-  bool over_connection_limit = false;  // only health is answered then
+  const ByteBudget* body_bytes = nullptr;  // of all bodies; not null
+  bool over_connection_limit = false;      // only health is answered then
 };
 
-// Nothing when the request may go on. 400 (Host, framing), 404, 405, 411, 413, 415, 417, 501, 503.
+// Nothing when the request may go on. 400 (Host, framing), 404, 405, 411, 413, 415, 417, 429, 501, 503.
 std::optional<HttpError> CheckHead(const RequestHead& head, const RouteMatch& match,
                                    const HeadPolicy& policy);
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "serve/http/request_body.h"
 
 namespace skipjack::http {
 
@@ -29,8 +32,8 @@ struct RequestHead {
 
 struct Request {
   RequestHead head;
-  std::string body;
-  std::string request_id;  // the client's X-Request-Id where it is usable, otherwise made here
+  std::shared_ptr<RequestBody> body;  // not null
+  std::string request_id;             // the client's X-Request-Id where it is usable, otherwise made here
   bool request_id_from_client = false;
 };
 

@@ -29,6 +29,7 @@ Status CheckOptions(const HttpServerOptions& options) {
         positive("max_header_bytes", options.max_header_bytes),
         positive("max_request_bytes", options.max_request_bytes),
         positive("max_stream_bytes", options.max_stream_bytes),
+        positive("max_pending_bytes", options.max_pending_bytes),
         positive("max_json_depth", options.max_json_depth), positive("max_prompts", options.max_prompts),
         positive("header_timeout", options.header_timeout.count()),
         positive("body_timeout", options.body_timeout.count()),
@@ -37,6 +38,11 @@ Status CheckOptions(const HttpServerOptions& options) {
         positive("keep_alive_interval", options.keep_alive_interval.count()),
         positive("linger_timeout", options.linger_timeout.count())}) {
     if (!status.ok()) return status;
+  }
+  if (options.max_pending_bytes < options.max_request_bytes) {
+    return Status::InvalidArgument(
+        "max_pending_bytes = " + std::to_string(options.max_pending_bytes) +
+        " must not be less than max_request_bytes = " + std::to_string(options.max_request_bytes));
   }
   return Status::Ok();
 }
@@ -89,17 +95,19 @@ class AsioHttpServer final : public HttpServer {
   }
 
   std::uint16_t port() const override { return bound_.port; }
-  HttpStats Stats() const override { return context_.stats.Snapshot(); }
+  HttpStats Stats() const override {
+    HttpStats stats = context_.stats.Snapshot();
+    stats.body_bytes = context_.body_bytes->total() - context_.body_bytes->left();
+    return stats;
+  }
 
  private:
-  // Beyond max_connections a few more are let in to be told so (and health probes to be answered); the rest
-  // is closed.
+  // What exceeds even MostOpenConnections is closed at once.
   void OnAccepted(int socket, std::string remote) {
     const std::int64_t limit = context_.options.max_connections;
-    const std::int64_t spare = std::max<std::int64_t>(16, limit / 16);
     const std::int64_t open = context_.stats.open_connections;
     if (open >= limit) ++context_.stats.refused_connections;
-    if (open >= limit + spare) {
+    if (open >= MostOpenConnections(context_.options.max_connections)) {
       ::close(socket);
       return;
     }

@@ -8,6 +8,7 @@
 // docs/http.md describes the routes and every deviation from OpenAI's and vLLM's behaviour.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,12 @@
 namespace skipjack {
 
 class InferenceService;
+
+// How many connections are open at most: beyond the limit a few are let in to be told so, and health probes
+// to be answered.
+constexpr std::int64_t MostOpenConnections(std::int32_t max_connections) {
+  return max_connections + std::max<std::int64_t>(16, max_connections / 16);
+}
 
 enum class HttpRoute : std::uint8_t {
   kCompletions,
@@ -60,9 +67,11 @@ struct HttpServerOptions {
   std::int32_t max_connections = 4096;
   std::size_t max_header_bytes = 32 << 10;
   std::int64_t max_request_bytes = 8 << 20;  // of a body
-  std::int64_t max_stream_bytes = 4 << 20;   // unsent output of one stream beyond which the client is cut off
+  // Of all bodies together that are being received or wait to be read; beyond, requests get 429.
+  std::int64_t max_pending_bytes = 256 << 20;
+  std::int64_t max_stream_bytes = 4 << 20;  // unsent output of one stream beyond which the client is cut off
   int max_json_depth = 64;
-  int max_prompts = 256;                // of one /v1/completions request
+  int max_prompts = 256;  // of one /v1/completions request; each takes a place among the live requests
   std::size_t inline_bytes = 16 << 10;  // bodies up to this are parsed and answers rendered on the I/O thread
 
   Duration header_timeout = std::chrono::seconds(10);  // from a request's first byte to the end of its head
@@ -84,6 +93,7 @@ struct HttpServerOptions {
 struct HttpStats {
   std::int64_t open_connections = 0;
   std::int64_t open_streams = 0;
+  std::int64_t body_bytes = 0;  // held by requests that arrive or wait to be read
   std::uint64_t accepted_connections = 0;
   std::uint64_t refused_connections = 0;  // over max_connections
   std::uint64_t accept_errors = 0;        // out of file descriptors and the like

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "serve/http/utf8.h"
+#include "text/utf8.h"
 
 namespace skipjack::http {
 namespace {
@@ -68,9 +68,9 @@ void AppendEscaped(std::string* out, std::string_view text) {
       text.remove_prefix(1);
       continue;
     }
-    const Utf8Step step = NextUtf8(text);
-    *out += step.valid ? text.substr(0, step.bytes) : kReplacementCharacter;
-    text.remove_prefix(step.bytes);
+    const Utf8Part part = FirstUtf8Part(text);
+    *out += part.kind == Utf8Part::Kind::kCharacter ? text.substr(0, part.length) : kReplacementCharacter;
+    text.remove_prefix(part.length);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "serve/http/utf8.h"
+#include "text/utf8.h"
 
 namespace skipjack::http {
 namespace {
@@ -17,7 +17,7 @@ float Finite(float logprob) {
 }
 
 std::string TokenText(std::string_view bytes) {
-  if (IsValidUtf8(bytes)) return std::string(bytes);
+  if (FindInvalidUtf8(bytes) == std::string_view::npos) return std::string(bytes);
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string text = "bytes:";
   for (const char c : bytes) {
@@ -56,13 +56,17 @@ void RenderChatToken(JsonWriter* json, std::string_view bytes, float logprob) {
 
 }  // namespace
 
+std::int64_t CountCharacters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return !Continues(c); });
+}
+
 void RenderCompletionLogprobs(JsonWriter* json, std::span<const TokenPiece> tokens, std::int64_t offset) {
   json->BeginObject().Key("text_offset").BeginArray();
   for (const TokenPiece& token : tokens) {
     // A token that goes on with a character begun before counts from that character.
     const bool inside = !token.bytes.empty() && Continues(token.bytes.front());
     json->Int(inside && offset > 0 ? offset - 1 : offset);
-    offset += std::count_if(token.bytes.begin(), token.bytes.end(), [](char c) { return !Continues(c); });
+    offset += CountCharacters(token.bytes);
   }
   json->EndArray().Key("token_logprobs").BeginArray();
   for (const TokenPiece& token : tokens) json->Float(Finite(token.logprob));

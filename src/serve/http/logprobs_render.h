@@ -11,6 +11,9 @@
 
 namespace skipjack::http {
 
+// How many characters begin in `text`, which may be any part of valid UTF-8.
+std::int64_t CountCharacters(std::string_view text);
+
 // {"text_offset", "token_logprobs", "tokens", "top_logprobs"}. Offsets count characters, beginning at
 // `offset`. A token that is no text by itself is written "bytes:\xf0\x9f", so that different tokens stay
 // different keys.

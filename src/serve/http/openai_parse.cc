@@ -12,15 +12,13 @@
 namespace skipjack::http {
 namespace {
 
-constexpr std::size_t kMaxStopStrings = 16;
-
 // Fields that would change the answer and that we cannot honour. Each may be given with the value that asks
 // for nothing; anything else is refused by name rather than dropped.
 struct Unsupported {
   std::string_view name;
   const char* neutral;  // as JSON, beside null
 };
-constexpr std::array<Unsupported, 29> kUnsupported = {{
+constexpr std::array<Unsupported, 28> kUnsupported = {{
     {"suffix", "\"\""},
     {"use_beam_search", "false"},
     {"length_penalty", "1.0"},
@@ -32,7 +30,6 @@ constexpr std::array<Unsupported, 29> kUnsupported = {{
     {"prompt_embeds", "null"},
     {"truncate_prompt_tokens", "null"},
     {"return_tokens_as_token_ids", "false"},
-    {"cache_salt", "null"},
     {"structured_outputs", "null"},
     {"guided_json", "null"},
     {"guided_regex", "null"},
@@ -91,9 +88,6 @@ std::vector<std::string> ReadStop(FieldReader* reader) {
     stop.push_back(std::move(value->get_ref<std::string&>()));
   } else if (!value->is_array()) {
     reader->Fail("stop", "must be a string or an array of strings, got " + DescribeJson(*value));
-  } else if (value->size() > kMaxStopStrings) {
-    reader->Fail("stop", "must hold at most " + std::to_string(kMaxStopStrings) + " strings, got " +
-                             std::to_string(value->size()));
   } else {
     for (std::size_t i = 0; i < value->size(); ++i) {
       Json& entry = (*value)[i];
@@ -155,6 +149,23 @@ std::string ReadRequestId(FieldReader* reader) {
   return *std::move(id);
 }
 
+// Both names mean the same; the newer one is OpenAI's for chat, and clients use it for completions too.
+std::optional<std::int64_t> ReadMaxTokens(FieldReader* reader) {
+  const std::optional<std::int64_t> max_tokens = reader->Integer("max_tokens");
+  const std::optional<std::int64_t> newer = reader->Integer("max_completion_tokens");
+  if (newer && max_tokens && *newer != *max_tokens) {
+    reader->Fail("max_completion_tokens", "must equal max_tokens = " + std::to_string(*max_tokens) +
+                                              " where both are given, got " + std::to_string(*newer));
+  }
+  return newer ? newer : max_tokens;
+}
+
+std::string ReadCacheSalt(FieldReader* reader) {
+  std::optional<std::string> salt = reader->String("cache_salt");
+  if (salt && salt->empty()) reader->Fail("cache_salt", "must not be empty");
+  return std::move(salt).value_or("");
+}
+
 CompletionRequest ReadCommon(FieldReader* reader, Api api) {
   CompletionRequest request;
   request.request_id = ReadRequestId(reader);
@@ -170,7 +181,7 @@ CompletionRequest ReadCommon(FieldReader* reader, Api api) {
   request.frequency_penalty = reader->Number("frequency_penalty");
   request.logit_bias = ReadLogitBias(reader);
   request.seed = reader->Integer("seed");
-  request.max_tokens = reader->Integer("max_tokens");
+  request.max_tokens = ReadMaxTokens(reader);
   request.min_tokens = reader->Integer("min_tokens");
   request.n = reader->Integer("n");
   request.ignore_eos = reader->BoolOr("ignore_eos", false);
@@ -178,6 +189,7 @@ CompletionRequest ReadCommon(FieldReader* reader, Api api) {
   request.stop_token_ids = reader->Integers("stop_token_ids");
   request.include_stop_string = reader->BoolOr("include_stop_str_in_output", false);
   request.skip_special_tokens = reader->BoolOr("skip_special_tokens", true);
+  request.cache_salt = ReadCacheSalt(reader);
   request.priority = ReadPriority(reader);
   request.timeout = ReadTimeout(reader);
   return request;
@@ -270,27 +282,19 @@ void ReadCompletionsOnly(FieldReader* reader, const ParseOptions& options, Parse
   }
 }
 
-void ReadChatOnly(FieldReader* reader, const ParseOptions& options, ParsedCompletion* parsed) {
-  parsed->prompts.emplace_back(ReadChatPrompt(reader, options.json));
+void ReadChatOnly(FieldReader* reader, ParsedCompletion* parsed) {
+  parsed->prompts.emplace_back(ReadChatPrompt(reader));
   if (reader->BoolOr("echo", false)) reader->Fail("echo", "is not supported for chat");
 
   parsed->answer.logprobs = reader->BoolOr("logprobs", false);
   const std::optional<std::int64_t> top = reader->Integer("top_logprobs");
   if (top && *top != 0 && !parsed->answer.logprobs) reader->Fail("top_logprobs", "needs \"logprobs\": true");
   if (parsed->answer.logprobs) parsed->request.top_logprobs = top.value_or(0);
-
-  const std::optional<std::int64_t> most = reader->Integer("max_completion_tokens");
-  std::optional<std::int64_t>& max_tokens = parsed->request.max_tokens;
-  if (most && max_tokens && *most != *max_tokens) {
-    reader->Fail("max_completion_tokens", "must equal max_tokens = " + std::to_string(*max_tokens) +
-                                              " where both are given, got " + std::to_string(*most));
-  }
-  if (most) max_tokens = most;
 }
 
 std::variant<Json, HttpError> ParseBody(std::string_view body, const ParseOptions& options) {
   Result<Json> document = ParseJson(body, options.json);
-  if (!document.ok()) return ErrorFromStatus(document.status());
+  if (!document.ok()) return BadRequest("the body is not acceptable JSON: " + document.status().message());
   if (!document->is_object())
     return BadRequest("the body must be a JSON object, got " + DescribeJson(*document));
   return *std::move(document);
@@ -314,7 +318,7 @@ Parsed<ParsedCompletion> ParseCompletion(Api api, std::string_view body, const P
   parsed.choices = parsed.request.n.value_or(1);
   parsed.answer = ReadAnswerOptions(&reader, api, &parsed.ignored_fields);
   if (api == Api::kChat) {
-    ReadChatOnly(&reader, options, &parsed);
+    ReadChatOnly(&reader, &parsed);
   } else {
     ReadCompletionsOnly(&reader, options, &parsed);
   }
@@ -334,7 +338,7 @@ Parsed<ParsedTokenize> ParseTokenize(std::string_view body, const ParseOptions& 
   const bool chat = reader.Value("messages") != nullptr;
   if (chat) {
     if (reader.Value("prompt") != nullptr) reader.Fail("prompt", "excludes messages");
-    parsed.prompt = ReadChatPrompt(&reader, options.json);
+    parsed.prompt = ReadChatPrompt(&reader);
   } else if (std::optional<std::string> prompt = reader.String("prompt")) {
     parsed.prompt = std::move(*prompt);
   } else {

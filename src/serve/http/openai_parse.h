@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "serve/http/error_json.h"
-#include "serve/http/json_checked.h"
 #include "serve/inference_service.h"
+#include "serve/json_checked.h"
 
 namespace skipjack::http {
 

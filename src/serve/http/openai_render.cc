@@ -1,7 +1,6 @@
 #include "serve/http/openai_render.h"
 
 #include "serve/http/logprobs_render.h"
-#include "serve/http/utf8.h"
 
 namespace skipjack::http {
 namespace {
@@ -196,7 +195,7 @@ std::string ChunkRenderer::Delta(std::int32_t choice, const ChoiceDelta& delta, 
   }
   RenderTokens(&json, delta.tokens, first_of, cursor);
   json.Key("finish_reason").Null();
-  if (options_.logprobs) cursor->characters += static_cast<std::int64_t>(CountCharacters(delta.text));
+  if (options_.logprobs) cursor->characters += CountCharacters(delta.text);
   cursor->tokens += static_cast<std::int32_t>(delta.tokens.size());
   const Usage usage{.prompt_tokens = prompt_tokens, .completion_tokens = cursor->tokens};
   Close(&json, nullptr, &usage, nullptr);

@@ -10,6 +10,11 @@ bool WantsStrict(const RequestHead& head) {
   return value != nullptr && EqualsIgnoringCase(*value, "true");
 }
 
+std::string TenantOf(const RequestHead& head) {
+  const std::string* tenant = head.Find("x-skipjack-tenant");
+  return tenant == nullptr ? "" : *tenant;
+}
+
 std::pair<std::string, std::string> IgnoredFieldsWarning(const std::vector<std::string>& names) {
   constexpr std::size_t kMostNames = 8;
   constexpr std::size_t kLongestName = 64;

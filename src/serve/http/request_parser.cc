@@ -49,7 +49,8 @@ HttpError Describe(const error_code& error) {
 // Beast calls the on_* functions from put().
 class RequestParser::Impl final : public beast::basic_parser<true> {
  public:
-  explicit Impl(const Limits& limits) : limits_(limits) {
+  Impl(const Limits& limits, std::shared_ptr<ByteBudget> budget)
+      : body(std::make_shared<RequestBody>(budget)), limits_(limits), budget_(std::move(budget)) {
     header_limit(static_cast<std::uint32_t>(limits.header_bytes));
     body_limit(boost::none);  // ours is checked where the length is known to the caller
   }
@@ -72,7 +73,7 @@ class RequestParser::Impl final : public beast::basic_parser<true> {
   }
 
   RequestHead head;
-  std::string body;
+  std::shared_ptr<RequestBody> body;
   HttpError refusal{.status = 0};
 
  private:
@@ -121,23 +122,29 @@ class RequestParser::Impl final : public beast::basic_parser<true> {
   }
 
   std::size_t Append(string_view data, error_code& error) {
-    if (data.size() > limits_.body_bytes - body.size()) {
+    if (data.size() > limits_.body_bytes - body->size()) {
       Fail({.status = 413,
             .message = "the body is larger than max_request_bytes = " + std::to_string(limits_.body_bytes)});
       error = beast::error::body_limit;
       return 0;
     }
-    body.append(data.data(), data.size());
+    if (!body->Append({data.data(), data.size()})) {
+      Fail(BodiesOverBudget(*budget_));
+      error = beast::error::body_limit;
+      return 0;
+    }
     return data.size();
   }
 
   const Limits limits_;
+  const std::shared_ptr<ByteBudget> budget_;
   std::size_t header_bytes_ = 0;
   std::size_t field_count_ = 0;
   bool head_reported_ = false;
 };
 
-RequestParser::RequestParser(const Limits& limits) : impl_(std::make_unique<Impl>(limits)) {}
+RequestParser::RequestParser(const Limits& limits, std::shared_ptr<ByteBudget> budget)
+    : impl_(std::make_unique<Impl>(limits, std::move(budget))) {}
 RequestParser::~RequestParser() = default;
 
 RequestParser::Progress RequestParser::Feed(std::string_view data, std::size_t* consumed) {
@@ -156,7 +163,7 @@ const RequestHead& RequestParser::head() const {
 RequestHead RequestParser::TakeHead() {
   return std::move(impl_->head);
 }
-std::string RequestParser::TakeBody() {
+std::shared_ptr<RequestBody> RequestParser::TakeBody() {
   return std::move(impl_->body);
 }
 const HttpError& RequestParser::error() const {

@@ -10,6 +10,7 @@
 
 #include "serve/http/error_json.h"
 #include "serve/http/http_message.h"
+#include "serve/http/request_body.h"
 
 namespace skipjack::http {
 
@@ -29,7 +30,8 @@ class RequestParser {
     kFailed,    // error() says why; the connection is of no further use
   };
 
-  explicit RequestParser(const Limits& limits);
+  // The body counts against `budget`.
+  RequestParser(const Limits& limits, std::shared_ptr<ByteBudget> budget);
   ~RequestParser();
 
   // Takes bytes from the front of `data`, which must start where the last call's consumption ended.
@@ -39,7 +41,7 @@ class RequestParser {
   bool head_done() const;
   const RequestHead& head() const;
   RequestHead TakeHead();
-  std::string TakeBody();
+  std::shared_ptr<RequestBody> TakeBody();
   const HttpError& error() const;
 
  private:

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <utility>
 
+#include "serve/byte_budget.h"
 #include "serve/http/http_server.h"
 #include "serve/http/openai_parse.h"
 #include "serve/http/server_stats.h"
@@ -14,11 +16,15 @@ namespace skipjack::http {
 
 struct ServerContext {
   ServerContext(HttpServerOptions server_options, InferenceService& inference)
-      : options(std::move(server_options)), service(inference) {}
+      : options(std::move(server_options)),
+        service(inference),
+        body_bytes(std::make_shared<ByteBudget>(options.max_pending_bytes)) {}
 
   const HttpServerOptions options;
   InferenceService& service;
   ServerStats stats;
+  // Of all bodies that are being received or wait to be read, on workers also when the server has gone.
+  const std::shared_ptr<ByteBudget> body_bytes;
 
   // Signalled when a connection has closed: stats.open_connections went down.
   std::mutex closed_mutex;

@@ -1,10 +1,12 @@
 // The service as a whole: limits, prompts, models, drain.
 #include "serve/inference_service.h"
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "serve/completion_session.h"
 #include "tests/unit/serve/service_fixture.h"
 #include "text/chat_template.h"
 
@@ -116,7 +118,7 @@ TEST_F(InferenceServiceTest, TextPartsOfAMessageAreJoined) {
   CompletionRequest request = Chat(
       R"({"messages": [{"role": "u", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
   request.add_special_tokens = false;
-  EXPECT_EQ(PromptOf(std::move(request)), Bytes("ab"));
+  EXPECT_EQ(PromptOf(std::move(request)), Bytes("a\nb"));
   EXPECT_THAT(Refused(Chat(R"({"messages": [{"role": "u", "content": [{"type": "image_url"}]}]})")).message(),
               HasSubstr("messages[0].content[0].type must be \"text\""));
 }
@@ -134,6 +136,32 @@ TEST_F(InferenceServiceTest, ChatsThatAreNoneAreNamed) {
   EXPECT_THAT(
       Refused(Chat(R"({"messages": [{"role": "u", "content": "x", "more": )" + deep + "}]}")).message(),
       HasSubstr("64 levels"));
+}
+
+TEST_F(InferenceServiceTest, TemplateVariablesAreFew) {
+  UseTemplate("{{ messages[0].content }}{{ v0 }}");
+  const auto with_variables = [](int count) {
+    nlohmann::ordered_json variables =
+        nlohmann::ordered_json::parse(R"({"messages": [{"role": "u", "content": "x"}]})");
+    for (int i = 1; i < count; ++i) variables["v" + std::to_string(i - 1)] = 7;
+    CompletionRequest request;
+    request.prompt = ChatPrompt{std::move(variables)};
+    request.add_special_tokens = false;
+    return request;
+  };
+  EXPECT_EQ(PromptOf(with_variables(64)), Bytes("x7"));
+  EXPECT_THAT(Refused(with_variables(65)).message(), HasSubstr("at most 64 template variables"));
+  EXPECT_THAT(Refused(with_variables(65)).message(), HasSubstr("got 65"));
+}
+
+TEST_F(InferenceServiceTest, TemplatesSeeNoneForToolsAndDocumentsThatAreNotThere) {
+  UseTemplate("{{ tools is none }},{{ documents is none }}");
+  CompletionRequest request = Chat(R"({"messages": [{"role": "u", "content": "x"}]})");
+  request.add_special_tokens = false;
+  EXPECT_EQ(PromptOf(std::move(request)), Bytes("True,True"));
+  request = Chat(R"({"messages": [{"role": "u", "content": "x"}], "tools": [], "documents": [{}]})");
+  request.add_special_tokens = false;
+  EXPECT_EQ(PromptOf(std::move(request)), Bytes("True,False"));
 }
 
 TEST_F(InferenceServiceTest, WhatTheTemplateObjectsToIsTheClientsError) {
@@ -275,6 +303,75 @@ TEST_F(InferenceServiceTest, ASickEngineIsNotReady) {
   EXPECT_TRUE(service().Ready().ok());
   engine_->health = Status::Unavailable("no step ended for 31 s");
   EXPECT_THAT(service().Ready().message(), HasSubstr("no step ended"));
+}
+
+TEST_F(InferenceServiceTest, ABrokenEngineIsNotReadyAnywhere) {
+  EXPECT_TRUE(service().GetModel("bytes")->ready);
+  engine_->health = Status::Internal("out of order");
+  EXPECT_FALSE(service().GetModel("bytes")->ready);
+  EXPECT_FALSE(service().ListModels().at(0).ready);
+  engine_->on_submit = [](const SequenceRequest&) { return Status::Unavailable("out of order"); };
+  const Completed refused = Start(Text("x"))->WaitUntilCompleted();
+  EXPECT_EQ(refused.status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(refused.retry_after_seconds, kUnavailableRetrySeconds);
+}
+
+TEST_F(InferenceServiceTest, AnEngineThatBreaksTellsWhenToComeBack) {
+  const auto running = Start(Text("x"));
+  const SequenceId id = engine_->WaitForSequences(1)[0];
+  engine_->Finish(id, FinishReason::kError, Status::Unavailable("out of order"));
+  EXPECT_EQ(running->WaitUntilCompleted().retry_after_seconds, kUnavailableRetrySeconds);
+}
+
+// One worker, which hangs: first in what it runs, then nothing behind it gets a turn either.
+TEST_F(InferenceServiceTest, TokenisingThatHangsIsNotReadyUntilItGoesOn) {
+  options_.worker_stall = std::chrono::seconds(30);
+  const auto gate = BlockWorker();
+  clock_.Advance(std::chrono::seconds(20));
+  const auto waiting = Start(Text("x"));
+  clock_.Advance(std::chrono::seconds(10));
+  EXPECT_TRUE(service().Ready().ok());
+  clock_.Advance(std::chrono::seconds(1));
+  EXPECT_EQ(service().Ready().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(service().Ready().message(), HasSubstr("tokenising stands still: the oldest of 2 pieces"));
+  gate->Set();
+  engine_->Finish(engine_->WaitForSequences(1)[0], FinishReason::kLength);
+  EXPECT_TRUE(waiting->WaitUntilCompleted().status.ok());
+  // The work is over when the worker takes the next piece.
+  BlockWorker()->Set();
+  EXPECT_TRUE(service().Ready().ok());
+}
+
+TEST_F(InferenceServiceTest, RefusalsAreCountedByReason) {
+  const auto counts = [&] {
+    const RefusalCounts c = service().Refusals();
+    return std::vector<std::uint64_t>{c.queue_full,  c.prompt_bytes, c.draining,
+                                      c.not_serving, c.not_found,    c.invalid};
+  };
+  options_.max_pending_prompt_bytes = 10;
+  EXPECT_THAT(counts(), ElementsAre(0, 0, 0, 0, 0, 0));
+  CompletionRequest request = Text("x");
+  request.temperature = -1;
+  EXPECT_EQ(Refused(std::move(request)).code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(counts(), ElementsAre(0, 0, 0, 0, 0, 1));
+  request = Text("x");
+  request.model = "none";
+  EXPECT_EQ(Refused(request).code(), StatusCode::kNotFound);
+  registry_.Declare("loading");
+  request.model = "loading";
+  EXPECT_EQ(Refused(request).code(), StatusCode::kUnavailable);
+  EXPECT_THAT(counts(), ElementsAre(0, 0, 0, 1, 1, 1));
+  EXPECT_EQ(Refused(Text("12345678901")).code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(counts(), ElementsAre(0, 1, 0, 1, 1, 1));
+  request = Text("x");
+  request.model = "bytes";
+  for (int i = 0; i < 4; ++i) Start(request);
+  engine_->WaitForSequences(4);
+  EXPECT_EQ(Refused(request).code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(counts(), ElementsAre(1, 1, 0, 1, 1, 1));
+  service().BeginDrain();
+  EXPECT_EQ(Refused(request).code(), StatusCode::kUnavailable);
+  EXPECT_THAT(counts(), ElementsAre(1, 1, 1, 1, 1, 1));
 }
 
 TEST_F(InferenceServiceTest, TokenizeGivesTheIdsThatGenerateUses) {

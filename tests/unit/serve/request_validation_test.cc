@@ -6,6 +6,8 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace skipjack {
 namespace {
@@ -178,6 +180,34 @@ TEST(RequestValidationTest, ATimeoutMustBePositive) {
   EXPECT_THAT(CheckRequestFields(request).message(), HasSubstr("timeout must be positive"));
   request.timeout = std::chrono::seconds(-3);
   EXPECT_THAT(CheckRequestFields(request).message(), HasSubstr("got -3 s"));
+}
+
+TEST(RequestValidationTest, TheCacheSaltIsBounded) {
+  CompletionRequest request;
+  request.cache_salt = std::string(128, '\x01');
+  EXPECT_TRUE(CheckRequestFields(request).ok());
+  request.cache_salt += "x";
+  EXPECT_THAT(CheckRequestFields(request).message(),
+              HasSubstr("cache_salt may have at most 128 bytes, got 129"));
+}
+
+TEST(RequestValidationTest, TenantAndCacheSaltAreNeverMistakenForOthers) {
+  const auto salt = [](const std::string& tenant, const std::string& cache_salt) {
+    CompletionRequest request;
+    request.tenant = tenant;
+    request.cache_salt = cache_salt;
+    return CacheSalt(request);
+  };
+  EXPECT_EQ(salt("a", ""), "a");
+  EXPECT_EQ(salt("", ""), "");
+  EXPECT_EQ(salt("a", "b"), salt("a", "b"));
+  const std::vector<std::pair<std::string, std::string>> pairs = {
+      {"", ""}, {"a", ""}, {"", "a"}, {"ab", ""}, {"a", "b"}, {"", "ab"}, {"a", "\nb"}, {"", "a\nb"}};
+  for (const auto& one : pairs) {
+    for (const auto& other : pairs) {
+      EXPECT_EQ(salt(one.first, one.second) == salt(other.first, other.second), one == other);
+    }
+  }
 }
 
 TEST(RequestValidationTest, PromptIdsLieInTheVocabulary) {

@@ -90,7 +90,7 @@ class ServiceTest : public ::testing::Test {
   ManualClock clock_;
   std::shared_ptr<ManualEngine> engine_ = std::make_shared<ManualEngine>();
   std::shared_ptr<ServedModel> model_;
-  ModelRegistry registry_{nullptr};
+  ModelRegistry registry_;
   InferenceServiceOptions options_;
   std::unique_ptr<InferenceService> service_;
 };

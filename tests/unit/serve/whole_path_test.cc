@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "serve/inference_service.h"
@@ -23,7 +25,7 @@ class WholePathTest : public ::testing::Test {
   void Serve(const FakeServedModelOptions& options) {
     service_.reset();
     model_ = MakeFakeServedModel(options);
-    registry_ = std::make_unique<ModelRegistry>(nullptr);
+    registry_ = std::make_unique<ModelRegistry>();
     registry_->Add(model_);
     InferenceServiceOptions service_options;
     service_options.max_live_requests = 256;
@@ -83,9 +85,16 @@ TEST_F(WholePathTest, ATightPoolChangesNothing) {
   Serve({.context_length = 96, .max_sequences = 8});
   std::vector<std::string> roomy;
   for (int i = 0; i < 8; ++i) roomy.push_back(TextOf(Start(Greedy("prompt " + std::to_string(i), 60))));
-  Serve({.context_length = 96, .kv_blocks = 12, .max_sequences = 8});
+  testing::Event all_submitted;  // or the first could end before the last comes
+  bool first = true;
+  Serve({.context_length = 96, .kv_blocks = 12, .max_sequences = 8, .on_step = [&](const StepBatch&) {
+           if (std::exchange(first, false)) all_submitted.Wait();
+           return Status();
+         }});
   std::vector<std::shared_ptr<RecordingListener>> tight;
   for (int i = 0; i < 8; ++i) tight.push_back(Start(Greedy("prompt " + std::to_string(i), 60)));
+  while (model_->engine->Live() < 8) std::this_thread::yield();
+  all_submitted.Set();
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(TextOf(tight[i]), roomy[i]);
   EXPECT_GT(model_->engine->Stats().scheduler.preemptions, 0u);
   ExpectNothingLeft();
@@ -176,6 +185,24 @@ TEST_F(WholePathTest, TenantsDoNotShareTheirPrefixes) {
   EXPECT_GT(cached("a"), 0);
   EXPECT_EQ(cached("b"), 0);
   EXPECT_EQ(cached(""), 0);
+}
+
+TEST_F(WholePathTest, CacheSaltsPartATenantsPrefixesFurther) {
+  Serve({});
+  const auto cached = [&](const std::string& tenant, const std::string& salt) {
+    CompletionRequest request = Greedy(std::string(64, 'p'), 2);
+    request.tenant = tenant;
+    request.cache_salt = salt;
+    return Start(request)->WaitUntilCompleted().usage.cached_tokens;
+  };
+  EXPECT_EQ(cached("a", "s"), 0);
+  EXPECT_GT(cached("a", "s"), 0);
+  EXPECT_EQ(cached("a", ""), 0);
+  EXPECT_EQ(cached("a", "t"), 0);
+  EXPECT_EQ(cached("b", "s"), 0);
+  EXPECT_EQ(cached("", "s"), 0);
+  EXPECT_EQ(cached("s", ""), 0);
+  EXPECT_EQ(cached("as", ""), 0);
 }
 
 TEST_F(WholePathTest, AnOverfullPoolIsRefusedAtOnceWithItsNumbers) {

@@ -1,4 +1,5 @@
 // Generate for clients that do not read, leave, fall silent, ping, or are many.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -134,8 +135,9 @@ TEST_F(ClientBehaviourTest, ClientsThatLeaveAtAnyMomentDoNoHarm) {
   engine_->on_submitted = [&](SequenceId id) { engine_->Generate(id, "abc"); };
   for (int i = 0; i < 200; ++i) {
     const auto stream = Generate(Prompt("x"));
-    if (i % 4 >= 1) stream->Read();
-    if (i % 4 >= 2) stream->Read();
+    const auto first = i % 4 >= 1 ? stream->Read() : std::nullopt;
+    // The text may have come together with the start.
+    if (i % 4 >= 2 && first && first->deltas_size() == 0) stream->Read();
     if (i % 4 == 3) engine_->Finish(engine_->WaitForSequences(1)[0], FinishReason::kLength);
     stream->context().TryCancel();
     stream->Drain();

@@ -46,7 +46,9 @@ class ClientStream {
   // Reads to the end and keeps everything.
   grpc::Status Drain() {
     while (const auto response = Read()) {
-      if (response->has_started()) started = response->started();
+      if (response->has_started() && !started) started = response->started();
+      const auto& ids = response->started().prompt_token_ids();
+      prompt_token_ids.insert(prompt_token_ids.end(), ids.begin(), ids.end());
       for (const v1::TextDelta& delta : response->deltas()) {
         text[delta.choice()] += delta.text();
         token_count[delta.choice()] += delta.token_count();
@@ -66,6 +68,7 @@ class ClientStream {
   }
 
   std::optional<v1::GenerateStarted> started;
+  std::vector<int> prompt_token_ids;
   std::map<int, std::string> text;
   std::map<int, int> token_count;
   std::map<int, std::vector<v1::Token>> tokens;

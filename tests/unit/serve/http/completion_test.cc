@@ -123,6 +123,38 @@ TEST_F(CompletionTest, OneRefusedPromptRefusesTheRequest) {
   EXPECT_EQ(first->AwaitCancel().code(), StatusCode::kCancelled);
 }
 
+TEST_F(CompletionTest, MorePromptsThanEverFitAreNoOverload) {
+  options.max_prompts = 2;
+  StartServer();
+  const Reply refused = Post("/v1/completions", R"({"prompt": ["a", "b", "c"]})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json()["error"]["param"], "prompt");
+  EXPECT_THAT(refused.json()["error"]["message"].get<std::string>(), HasSubstr("at most 2 prompts, got 3"));
+  EXPECT_EQ(service.started(), 0u);
+}
+
+TEST_F(CompletionTest, TenantAndCacheSaltReachTheService) {
+  const auto client = Connect();
+  for (const std::string path : {"/v1/completions", "/v1/chat/completions"}) {
+    client->Post(path,
+                 R"({"prompt": "x", "messages": [{"role": "user", "content": "x"}], "cache_salt": "s"})",
+                 "X-Skipjack-Tenant: acme\r\n");
+    const auto call = service.TakeCall();
+    EXPECT_EQ(call->request.tenant, "acme");
+    EXPECT_EQ(call->request.cache_salt, "s");
+    call->Fail(Status::InvalidArgument("tenant must be shorter"));
+    const Reply refused = client->ReadReply();
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_EQ(refused.json()["error"]["param"], "tenant");
+  }
+  client->Post("/v1/completions", R"({"prompt": "x"})");
+  const auto call = service.TakeCall();
+  EXPECT_EQ(call->request.tenant, "");
+  EXPECT_EQ(call->request.cache_salt, "");
+  call->Fail(Status::Internal("enough"));
+  client->ReadReply();
+}
+
 TEST_F(CompletionTest, EchoPutsThePromptInFront) {
   const auto client = Connect();
   for (const auto& [prompt, echoed] : {std::pair(R"("Hi")", "Hi"), std::pair("[72, 105]", "Hi")}) {

@@ -71,6 +71,7 @@ class FakeInferenceService final : public InferenceService {
   Result<ModelInfo> GetModel(const std::string& name) const override;
   Status CancelById(const std::string& request_id) override;
   std::int32_t LiveRequests() const override { return 0; }
+  RefusalCounts Refusals() const override { return {}; }
   std::vector<LiveRequest> ListRequests(std::size_t) const override { return {}; }
   Status Ready() const override;
   void BeginDrain() override {}

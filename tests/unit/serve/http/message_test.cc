@@ -1,4 +1,5 @@
 // Heads, routes and errors as values; the request parser against bytes in every grouping.
+#include <memory>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -115,6 +116,10 @@ RequestParser::Progress FeedInPieces(RequestParser* parser, std::string_view byt
   return progress;
 }
 
+std::shared_ptr<ByteBudget> RoomyBudget() {
+  return std::make_shared<ByteBudget>(1 << 20);
+}
+
 TEST(RequestParser, SameRequestWhateverTheGrouping) {
   const std::string plain = "POST /a?b=c HTTP/1.1\r\nHost: h\r\nX-Y: z\r\nContent-Length: 5\r\n\r\nhello";
   const std::string chunked =
@@ -122,21 +127,21 @@ TEST(RequestParser, SameRequestWhateverTheGrouping) {
       "2;ext=1\r\nhe\r\n3\r\nllo\r\n0\r\nTrailer: t\r\n\r\n";
   for (const std::string& request : {plain, chunked}) {
     for (std::size_t piece = 1; piece <= request.size(); ++piece) {
-      RequestParser parser(kLimits);
+      RequestParser parser(kLimits, RoomyBudget());
       ASSERT_EQ(FeedInPieces(&parser, request, piece), RequestParser::Progress::kComplete) << piece;
       EXPECT_EQ(parser.head().path, "/a");
       EXPECT_EQ(parser.head().method, Method::kPost);
       ASSERT_NE(parser.head().Find("x-y"), nullptr);
       EXPECT_EQ(*parser.head().Find("x-y"), "z");
       EXPECT_EQ(parser.head().Find("trailer"), nullptr);
-      EXPECT_EQ(parser.TakeBody(), "hello");
+      EXPECT_EQ(parser.TakeBody()->text(), "hello");
     }
   }
 }
 
 TEST(RequestParser, LeavesTheNextRequestAlone) {
   const std::string two = "GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\r\nHost: h\r\n\r\n";
-  RequestParser parser(kLimits);
+  RequestParser parser(kLimits, RoomyBudget());
   std::size_t consumed = 0;
   ASSERT_EQ(parser.Feed(two, &consumed), RequestParser::Progress::kHead);
   EXPECT_EQ(consumed, two.size() / 2);
@@ -146,10 +151,30 @@ TEST(RequestParser, LeavesTheNextRequestAlone) {
 }
 
 int StatusOfRefusal(std::string_view bytes) {
-  RequestParser parser(kLimits);
+  RequestParser parser(kLimits, RoomyBudget());
   return FeedInPieces(&parser, bytes, bytes.size()) == RequestParser::Progress::kFailed
              ? parser.error().status
              : 0;
+}
+
+TEST(RequestParser, TakesWhatItHoldsFromTheBudget) {
+  const auto budget = std::make_shared<ByteBudget>(8);
+  const std::string request = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
+  std::shared_ptr<RequestBody> body;
+  {
+    RequestParser parser(kLimits, budget);
+    ASSERT_EQ(FeedInPieces(&parser, request, 1), RequestParser::Progress::kComplete);
+    EXPECT_EQ(budget->left(), 3);
+    body = parser.TakeBody();
+  }
+  EXPECT_EQ(budget->left(), 3);
+  RequestParser second(kLimits, budget);
+  EXPECT_EQ(FeedInPieces(&second, request, 1), RequestParser::Progress::kFailed);
+  EXPECT_EQ(second.error().status, 429);
+  EXPECT_EQ(second.error().retry_after_seconds, 1);
+  body->Drop();
+  EXPECT_EQ(body->text(), "");
+  EXPECT_EQ(budget->left(), 5);  // the second holds what it took
 }
 
 TEST(RequestParser, RefusesWhatIsMalformedOrTooLarge) {

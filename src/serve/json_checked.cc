@@ -1,18 +1,26 @@
-#include "serve/http/json_checked.h"
+#include "serve/json_checked.h"
 
 #include <algorithm>
-#include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-namespace skipjack::http {
+#include "text/utf8.h"
+
+namespace skipjack {
 namespace {
+
+// The beginning of well-formed text, cut between characters.
+std::string Shortened(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  const std::string_view head = text.substr(0, most);
+  return std::string(head.substr(0, FindInvalidUtf8(head)));
+}
 
 // Builds the document event by event; the parser that drives it is iterative, so depth costs no stack.
 class CheckedBuilder final : public Json::json_sax_t {
  public:
-  explicit CheckedBuilder(const JsonLimits& limits) : limits_(limits) {}
+  CheckedBuilder(const JsonLimits& limits, JsonUse* use) : limits_(limits), use_(*use) {}
 
   bool null() override { return Add(nullptr); }
   bool boolean(bool value) override { return Add(value); }
@@ -29,8 +37,15 @@ class CheckedBuilder final : public Json::json_sax_t {
 
   bool key(std::string& name) override {
     Level& level = open_.back();
-    if (!IsNew(level, name)) return Fail("key \"" + Shortened(name) + "\" is given twice in one object");
-    slot_ = &level.container->get_ref<Json::object_t&>().emplace_back(name, nullptr).second;
+    auto& object = level.container->get_ref<Json::object_t&>();
+    if (object.size() >= limits_.members_per_object) {
+      return Fail("an object has more than " + std::to_string(limits_.members_per_object) + " members");
+    }
+    if (++use_.members > limits_.members) {
+      return Fail("objects have more than " + std::to_string(limits_.members) + " members altogether");
+    }
+    if (!IsNew(level, name)) return Fail("key " + DescribeJson(name) + " is given twice in one object");
+    slot_ = &object.emplace_back(name, nullptr).second;
     return true;
   }
 
@@ -45,11 +60,6 @@ class CheckedBuilder final : public Json::json_sax_t {
   const std::string& error() const { return error_; }
 
  private:
-  static std::string Shortened(const std::string& name) {
-    constexpr std::size_t kMost = 64;
-    return name.size() <= kMost ? name : name.substr(0, kMost) + "...";
-  }
-
   // A container being filled. Objects are lists of keys, so one with many gets a set beside it.
   struct Level {
     Json* container;
@@ -98,7 +108,7 @@ class CheckedBuilder final : public Json::json_sax_t {
     if (static_cast<int>(open_.size()) >= limits_.depth) {
       return Fail("nested deeper than " + std::to_string(limits_.depth) + " levels");
     }
-    if (++containers_ > limits_.containers) {
+    if (++use_.containers > limits_.containers) {
       return Fail("more than " + std::to_string(limits_.containers) + " objects and arrays");
     }
     open_.push_back({Place(std::move(container)), {}});
@@ -111,21 +121,29 @@ class CheckedBuilder final : public Json::json_sax_t {
   }
 
   const JsonLimits limits_;
+  JsonUse& use_;
   Json document_;
   std::vector<Level> open_;  // from the outermost container to the one being filled
   Json* slot_ = nullptr;     // where the value of the last key goes
-  std::size_t containers_ = 0;
   std::string error_;
 };
 
 }  // namespace
 
-Result<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
-  CheckedBuilder builder(limits);
-  if (!Json::sax_parse(text.begin(), text.end(), &builder)) {
-    return Status::InvalidArgument("the body is not acceptable JSON: " + builder.error());
-  }
+Result<Json> ParseJson(std::string_view text, const JsonLimits& limits, JsonUse* use) {
+  JsonUse own;
+  CheckedBuilder builder(limits, use == nullptr ? &own : use);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder)) return Status::InvalidArgument(builder.error());
   return builder.TakeDocument();
 }
 
-}  // namespace skipjack::http
+std::string DescribeJson(const Json& value) {
+  constexpr std::size_t kMost = 40;
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array";
+  if (!value.is_string()) return value.dump();
+  const std::string& text = value.get_ref<const std::string&>();
+  return "\"" + Shortened(text, kMost) + (text.size() <= kMost ? "\"" : "\"...");
+}
+
+}  // namespace skipjack
