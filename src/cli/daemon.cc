@@ -3,13 +3,19 @@
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <fstream>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/descriptor_limit.h"
+#include "cli/access_log.h"
+#include "cli/daemon_metrics.h"
+#include "cli/exit_guard.h"
 #include "cli/progress_bar.h"
 #include "obs/metrics_page.h"
 #include "registry/model_registry.h"
@@ -36,46 +42,103 @@ InferenceServiceOptions ServiceOptions(const ServerLimits& limits) {
   options.max_live_requests = limits.max_queued;
   options.max_n = limits.max_n;
   options.max_timeout = FromSeconds(limits.request_timeout_seconds);
+  options.max_pending_prompt_bytes = limits.max_pending_bytes;
   return options;
 }
 
-// Probes are many and say little; everything else is worth a line.
-void LogAccess(const HttpAccess& access) {
-  const bool probe = access.route == HttpRoute::kHealthLive || access.route == HttpRoute::kHealthReady ||
-                     access.route == HttpRoute::kMetrics;
-  spdlog::log(probe ? spdlog::level::debug : spdlog::level::info, "http {} {} {} {} bytes {:.1f} ms {}{}",
-              access.method, HttpRouteName(access.route), access.status, access.response_bytes,
-              ToSeconds(access.duration) * 1e3, access.request_id, access.complete ? "" : " (client left)");
+// What an operator wants to see of a process that does not stop.
+std::string DescribeEngines(const std::vector<std::shared_ptr<ServedModel>>& models) {
+  std::string text;
+  for (const std::shared_ptr<ServedModel>& model : models) {
+    const Status health = model->engine->Health();
+    text += fmt::format("model {}: {} live sequences, {} steps, health: {}\n{}", model->name,
+                        model->engine->Live(), model->engine->Stats().steps,
+                        health.ok() ? "ok" : health.message(), model->engine->DebugString());
+  }
+  return text;
+}
+
+std::string DescribeRequests(const InferenceService& service) {
+  constexpr std::size_t kMostListed = 20;
+  std::string text = fmt::format("{} live requests\n", service.LiveRequests());
+  for (const LiveRequest& request : service.ListRequests(kMostListed)) {
+    text +=
+        fmt::format("  {} on model '{}': {:.1f} s old, {} prompt tokens, {} generated\n", request.request_id,
+                    request.model, ToSeconds(request.age), request.prompt_tokens, request.generated_tokens);
+  }
+  return text;
 }
 
 class Daemon {
  public:
-  Daemon(const DaemonConfig& config, const DaemonOptions& options, Signals* signals)
+  Daemon(const DaemonConfig& config, const DaemonOptions& options, Signals* signals, ExitGuard* guard)
       : config_(config),
         options_(options),
         signals_(signals),
-        registry_([this](const std::string& model) { return MakeObserver(model); },
-                  MaxWaitingSequences(config.server.limits)),
+        guard_(guard),
+        registry_(RegistryOptions()),
         service_(CreateInferenceService(registry_, ServiceOptions(config.server.limits))) {}
+
+  // Part by part, so that the guard can say which one hangs.
+  ~Daemon() {
+    std::vector<std::weak_ptr<ServedModel>> models;
+    for (const std::shared_ptr<ServedModel>& model : registry_.Ready()) models.push_back(model);
+    const auto engines = [models] {
+      std::vector<std::shared_ptr<ServedModel>> left;
+      for (const std::weak_ptr<ServedModel>& model : models) {
+        if (std::shared_ptr<ServedModel> locked = model.lock()) left.push_back(std::move(locked));
+      }
+      return DescribeEngines(left);
+    };
+    const std::string requests = DescribeRequests(*service_);
+    guard_->Enter("closing the ports", [=] { return requests + engines(); });
+#ifdef SKIPJACK_WITH_GRPC
+    grpc_.reset();
+#endif
+    http_.reset();
+    guard_->Enter("ending the requests", [=] { return requests + engines(); });
+    service_.reset();
+    guard_->Enter("ending the engines", engines);
+  }
 
   int Run() {
     for (const ModelEntry& entry : config_.models) registry_.Declare(entry.name);
     if (const Status status = Listen(); !status.ok()) {
       spdlog::error("{}", status.message());
-      return 1;
+      return kExitNotStarted;
     }
     AddMetrics();
-    const bool loaded = LoadModels();
-    if (loaded && !stop_signal_) {
+    LoadModels();
+    const bool loaded = failed_models_ == 0 || (config_.server.on_model_failure == "serve_others" &&
+                                                failed_models_ < config_.models.size());
+    if (loaded && !stopping_ && !broken_) {
       AnnounceReady();
-      while (!stop_signal_) stop_signal_ = signals_->Wait(std::nullopt);
+      while (!stop_signal_ && !broken_) stop_signal_ = signals_->Wait(std::nullopt);
     }
+    if (broken_) spdlog::critical("an engine is out of order: ending, so that a restart can help");
     Stop();
-    return loaded || stop_signal_ ? 0 : 1;
+    if (broken_) return kExitBroken;
+    return loaded || stop_signal_ ? kExitOrderly : kExitNotStarted;
   }
 
  private:
+  ModelRegistryOptions RegistryOptions() {
+    ModelRegistryOptions options;
+    options.loader = options_.loader;
+    options.observers = [this](const std::string& model) { return MakeObserver(model); };
+    options.on_broken = [this](const std::string& model, const Status& why) {
+      spdlog::critical("model {} is not ready any more: {}", model, why.message());
+      broken_ = true;
+      signals_->Wake();
+    };
+    options.max_waiting_sequences = MaxWaitingSequences(config_.server.limits);
+    options.serve_others = config_.server.on_model_failure == "serve_others";
+    return options;
+  }
+
   Status Listen() {
+    const std::int32_t connections = config_.server.http_enabled ? config_.server.limits.max_connections : 0;
+    if (Status status = ReserveDescriptors(MostOpenConnections(connections)); !status.ok()) return status;
     if (config_.server.http_enabled) {
       if (Status status = ListenHttp(); !status.ok()) return status;
     }
@@ -94,18 +157,20 @@ class Daemon {
     options.port = server.http.port;
     options.max_connections = server.limits.max_connections;
     options.max_request_bytes = server.limits.max_request_bytes;
+    options.max_pending_bytes = server.limits.max_pending_bytes;
     options.max_stream_bytes = server.limits.max_stream_bytes;
+    options.max_prompts = std::min(options.max_prompts, server.limits.max_queued);
     options.header_timeout = FromSeconds(server.limits.header_timeout_seconds);
     options.idle_timeout = FromSeconds(server.limits.idle_timeout_seconds);
     options.version = SKIPJACK_VERSION;
     options.metrics = [this] { return metrics_.Render(); };
-    options.access = LogAccess;
+    options.access = [this](const HttpAccess& access) { access_log_.Write(access); };
     Result<std::unique_ptr<HttpServer>> http = HttpServer::Create(std::move(options), *service_);
     if (!http.ok()) return http.status();
     http_ = std::move(http).value();
     if (Status status = http_->Bind(); !status.ok()) return status;
-    http_address_ = Address(server.http.host, http_->port());
-    spdlog::info("http listens on {}", http_address_);
+    addresses_.http = Address(server.http.host, http_->port());
+    spdlog::info("http listens on {}", addresses_.http);
     return {};
   }
 
@@ -116,13 +181,14 @@ class Daemon {
     options.host = server.grpc.host;
     options.port = server.grpc.port;
     options.max_request_bytes = server.limits.max_request_bytes;
+    options.max_pending_bytes = server.limits.max_pending_bytes;
     options.max_stream_bytes = server.limits.max_stream_bytes;
     options.version = SKIPJACK_VERSION;
     Result<std::unique_ptr<GrpcServer>> grpc = GrpcServer::Start(*service_, registry_, options);
     if (!grpc.ok()) return grpc.status();
     grpc_ = std::move(grpc).value();
-    grpc_address_ = Address(server.grpc.host, grpc_->port());
-    spdlog::info("grpc listens on {}", grpc_address_);
+    addresses_.grpc = Address(server.grpc.host, grpc_->port());
+    spdlog::info("grpc listens on {}", addresses_.grpc);
     return {};
   }
 #endif
@@ -141,88 +207,52 @@ class Daemon {
 
   void AddMetrics() {
     metrics_.Add(ProcessFamilies);
-    metrics_.Add([this] { return ServerFamilies(); });
-  }
-
-  std::vector<prometheus::MetricFamily> ServerFamilies() const {
-    std::vector<prometheus::MetricFamily> families = {
-        GaugeFamily("skipjack_ready",
-                    "1 when every model is loaded and healthy and the server is not draining",
-                    {{{}, service_->Ready().ok() ? 1.0 : 0.0}}),
-        GaugeFamily("skipjack_live_requests", "Accepted and not finished",
-                    {{{}, 1.0 * service_->LiveRequests()}}),
-        GaugeFamily("skipjack_build_info", "Always 1; the version is in the label",
-                    {{{{"version", SKIPJACK_VERSION}}, 1.0}}),
-    };
-    if (http_) AddHttpFamilies(&families);
+    metrics_.Add([this] { return ServiceFamilies(*service_); });
+    metrics_.Add([this] { return HttpFamilies(http_->Stats()); });  // without HTTP nobody asks
 #ifdef SKIPJACK_WITH_GRPC
-    if (grpc_) {
-      const GrpcServerStats stats = grpc_->Stats();
-      families.push_back(GaugeFamily("skipjack_grpc_open_streams", "Generate calls under way",
-                                     {{{}, 1.0 * stats.open_streams}}));
-      families.push_back(CounterFamily("skipjack_grpc_calls_total", "Calls of Inference and Admin",
-                                       {{{}, static_cast<double>(stats.calls)}}));
-      families.push_back(CounterFamily("skipjack_grpc_cancelled_calls_total",
-                                       "Calls whose client left or cancelled",
-                                       {{{}, static_cast<double>(stats.cancelled_calls)}}));
-      families.push_back(CounterFamily("skipjack_grpc_slow_clients_cut_total",
-                                       "Streams cut because they were not read",
-                                       {{{}, static_cast<double>(stats.slow_clients_cut)}}));
-    }
+    if (grpc_) metrics_.Add([this] { return GrpcFamilies(grpc_->Stats()); });
 #endif
-    return families;
   }
 
-  void AddHttpFamilies(std::vector<prometheus::MetricFamily>* families) const {
-    const HttpStats stats = http_->Stats();
-    std::vector<MetricSample> requests;
-    for (const HttpStats::Requests& entry : stats.requests) {
-      requests.push_back(
-          {{{"route", std::string(HttpRouteName(entry.route))}, {"code", std::to_string(entry.status)}},
-           static_cast<double>(entry.count)});
-    }
-    families->push_back(CounterFamily("skipjack_http_requests_total", "Answered HTTP requests", requests));
-    families->push_back(GaugeFamily("skipjack_http_open_connections", "Open HTTP connections",
-                                    {{{}, static_cast<double>(stats.open_connections)}}));
-    families->push_back(CounterFamily("skipjack_http_streams_cut_total",
-                                      "Streams cut because they were not read",
-                                      {{{}, static_cast<double>(stats.streams_cut)}}));
-    families->push_back(CounterFamily("skipjack_http_disconnects_total",
-                                      "Clients that left before their answer ended",
-                                      {{{}, static_cast<double>(stats.disconnects)}}));
-    families->push_back(CounterFamily("skipjack_http_refused_connections_total", "Connections over the limit",
-                                      {{{}, static_cast<double>(stats.refused_connections)}}));
-    families->push_back(CounterFamily("skipjack_http_timeouts_total", "Requests that arrived too slowly",
-                                      {{{}, static_cast<double>(stats.timeouts)}}));
-  }
-
-  // Loads on a thread of its own, so that a signal is seen meanwhile. False when a model failed.
-  bool LoadModels() {
+  // All of them, so that all errors are reported at once. On a thread of its own, so that a signal is seen
+  // meanwhile.
+  void LoadModels() {
     std::atomic<bool> done = false;
-    bool loaded = true;
     std::thread loader([&] {
       for (const ModelEntry& entry : config_.models) {
-        ProgressBar bar(entry.name);
-        const Status status = registry_.Load(
-            entry, [&](const std::string& phase, double fraction) { bar.Update(phase, fraction); });
-        bar.Finish();
-        if (status.ok()) continue;
-        spdlog::error("model {} did not load: {}", entry.name, status.message());
-        loaded = false;
-        break;
+        if (!cancel_loading_) LoadModel(entry);
       }
       done = true;
       signals_->Wake();
     });
-    while (!done) {
-      const std::optional<int> signal = signals_->Wait(std::nullopt);
-      if (!signal) continue;
-      if (stop_signal_) std::_Exit(128 + *signal);
-      spdlog::info("signal {}: stopping once loading lets go (a second one ends at once)", *signal);
-      stop_signal_ = signal;
+    while (!done && !stop_signal_) stop_signal_ = signals_->Wait(std::nullopt);
+    if (stop_signal_ && !done) {
+      spdlog::info("signal {}: stopping as soon as loading lets go (a second one ends at once)",
+                   *stop_signal_);
+      cancel_loading_ = true;
     }
+    if (stop_signal_) BeginStop("loading models");
     loader.join();
-    return loaded;
+  }
+
+  void LoadModel(const ModelEntry& entry) {
+    Status status;
+    if (config_.log.format == "text") {
+      ProgressBar bar(entry.name);
+      status = registry_.Load(
+          entry, [&](const std::string& phase, double fraction) { bar.Update(phase, fraction); },
+          &cancel_loading_);
+    } else {
+      // A bar is no JSON.
+      std::string last;
+      const auto log = [&](const std::string& phase, double) {
+        if (phase != std::exchange(last, phase)) spdlog::info("model {}: {}", entry.name, phase);
+      };
+      status = registry_.Load(entry, log, &cancel_loading_);
+    }
+    if (status.ok()) return;
+    ++failed_models_;
+    if (!cancel_loading_) spdlog::error("model {} did not load: {}", entry.name, status.message());
   }
 
   void AnnounceReady() {
@@ -230,52 +260,49 @@ class Daemon {
       spdlog::info("model {} is ready: {}", model->name, model->description);
     }
     spdlog::info("ready");
-    if (options_.ready_file.empty()) return;
-    // Written beside and renamed, so that a reader never sees half of it.
-    const std::string temporary = options_.ready_file + ".tmp";
-    {
-      std::ofstream file(temporary);
-      if (!grpc_address_.empty()) file << "grpc=" << grpc_address_ << "\n";
-      if (!http_address_.empty()) file << "http=" << http_address_ << "\n";
-    }
-    if (std::rename(temporary.c_str(), options_.ready_file.c_str()) != 0) {
-      spdlog::warn("cannot write the ready file {}", options_.ready_file);
-    }
+    if (options_.on_ready) options_.on_ready(addresses_);
   }
 
-  // Not ready, refuse new requests, let running ones finish within the grace, then force. A second signal
-  // forces.
-  void Stop() {
+  // Not ready and refuses new requests. From now on the process ends within a bounded time.
+  void BeginStop(const std::string& stage) {
+    if (std::exchange(stopping_, true)) return;
     service_->BeginDrain();
+    double longest_step = 0;
+    for (const std::shared_ptr<ServedModel>& model : registry_.Ready()) {
+      longest_step = std::max(longest_step, model->engine->Stats().longest_step_seconds);
+    }
+    guard_->Enter(stage, [this] { return DescribeRequests(*service_) + DescribeEngines(registry_.Ready()); });
+    guard_->Arm(FromSeconds(config_.server.drain_grace_seconds) + options_.stop_margin +
+                FromSeconds(2 * longest_step));
+  }
+
+  // Lets running requests finish within the grace, then forces.
+  void Stop() {
+    BeginStop("finishing requests");
     const std::int32_t live = service_->LiveRequests();
     const double grace_seconds = config_.server.drain_grace_seconds;
     if (live > 0) spdlog::info("stopping: {} requests may finish within {} s", live, grace_seconds);
-    std::atomic<bool> stopped = false;
-    std::thread stopper([&] {
-      std::vector<std::thread> stops;
-      const Duration grace = FromSeconds(grace_seconds);
+    std::vector<std::thread> stops;
+    const Duration grace = FromSeconds(grace_seconds);
 #ifdef SKIPJACK_WITH_GRPC
-      if (grpc_) stops.emplace_back([&] { grpc_->Shutdown(grace); });
+    if (grpc_) stops.emplace_back([&] { grpc_->Shutdown(grace); });
 #endif
-      if (http_) stops.emplace_back([&] { http_->Stop(grace); });
-      for (std::thread& stop : stops) stop.join();
-      stopped = true;
-      signals_->Wake();
-    });
-    while (!stopped) {
-      const std::optional<int> signal = signals_->Wait(std::nullopt);
-      if (!signal) continue;
-      spdlog::warn("signal {} while stopping: ending at once", *signal);
-      std::_Exit(128 + *signal);
-    }
-    stopper.join();
-    spdlog::info("stopped");
+    if (http_) stops.emplace_back([&] { http_->Stop(grace); });
+    for (std::thread& stop : stops) stop.join();
   }
 
   const DaemonConfig& config_;
   const DaemonOptions& options_;
-  Signals* signals_;
+  Signals* const signals_;
+  ExitGuard* const guard_;
+  const SystemClock clock_;
+  AccessLog access_log_{clock_};
   std::optional<int> stop_signal_;
+  bool stopping_ = false;
+  std::atomic<bool> broken_ = false;
+  std::atomic<bool> cancel_loading_ = false;
+  std::size_t failed_models_ = 0;
+  DaemonAddresses addresses_;
   MetricsPage metrics_;
   ModelRegistry registry_;
   std::unique_ptr<InferenceService> service_;
@@ -283,14 +310,17 @@ class Daemon {
 #ifdef SKIPJACK_WITH_GRPC
   std::unique_ptr<GrpcServer> grpc_;
 #endif
-  std::string grpc_address_;
-  std::string http_address_;
 };
 
 }  // namespace
 
 int RunDaemon(const DaemonConfig& config, const DaemonOptions& options, Signals* signals) {
-  return Daemon(config, options, signals).Run();
+  ExitGuard guard(signals);
+  auto daemon = std::make_unique<Daemon>(config, options, signals, &guard);
+  const int status = daemon->Run();
+  daemon.reset();
+  spdlog::info("stopped");
+  return status;
 }
 
 }  // namespace skipjack::cli

@@ -51,7 +51,7 @@ CompletionRequest MakeRequest(const GenerateOptions& options) {
 }  // namespace
 
 int GenerateLocally(const GenerateOptions& options) {
-  ModelRegistry registry([](const std::string&) { return nullptr; });
+  ModelRegistry registry;
   ModelEntry entry;
   entry.name = kModelName;
   entry.path = options.model;

@@ -63,6 +63,8 @@ void EngineMetrics::OnFirstToken(double ttft_seconds, double queue_seconds) {
 }
 
 void EngineMetrics::OnFinish(const FinishEvent& event, double total_seconds) {
+  // Who died before the first token has waited all the same: without them an overloaded queue looks short.
+  if (event.generated_tokens == 0) queue_time_.Observe(event.timings.queue_seconds);
   // A cancelled or failed job has no completion time worth comparing; its outcome is counted elsewhere.
   if (event.reason != FinishReason::kStop && event.reason != FinishReason::kLength) return;
   job_completion_time_.Observe(total_seconds);
@@ -81,7 +83,9 @@ std::vector<prometheus::MetricFamily> EngineMetrics::Collect() const {
              inter_token_gap_),
       Family("skipjack_time_to_first_token_seconds", "Submission until the first token (TTFT)", model_,
              time_to_first_token_),
-      Family("skipjack_queue_time_seconds", "Submission until first scheduled", model_, queue_time_),
+      Family("skipjack_queue_time_seconds",
+             "Submission until first scheduled, or until the end of those that never were", model_,
+             queue_time_),
       Family("skipjack_time_per_output_token_seconds", "Mean gap of one finished sequence (TPOT)", model_,
              time_per_output_token_),
       Family("skipjack_job_completion_time_seconds", "Submission until the last token (JCT)", model_,

@@ -4,9 +4,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <sstream>
 
 namespace skipjack {
 namespace {
@@ -41,6 +45,25 @@ double ResidentBytes() {
   std::int64_t resident = 0;
   statm >> total >> resident;
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// In seconds since 1970: the boot's time and the clock ticks from there, field 22 of /proc/self/stat.
+double StartTime() {
+  constexpr int kStartTicks = 22;
+  std::ifstream stat("/proc/self/stat");
+  std::string line;
+  std::getline(stat, line);
+  // The command's name (field 2) may hold anything, so count from the bracket behind it.
+  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  std::string field;
+  for (int i = 3; i <= kStartTicks; ++i) fields >> field;
+  double boot = 0;
+  std::ifstream machine("/proc/stat");
+  for (std::string name; machine >> name && name != "btime";) {
+    machine.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  machine >> boot;
+  return boot + std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 double OpenDescriptors() {
@@ -104,10 +127,14 @@ std::vector<prometheus::MetricFamily> EngineFamilies(const std::string& model, c
                     "Prompt tokens looked up in the prefix cache", one(Number(sched.prefix_queries_tokens))),
       CounterFamily("skipjack_prefix_cache_hit_tokens_total", "Prompt tokens found in the prefix cache",
                     one(Number(sched.prefix_hit_tokens))),
+      CounterFamily("skipjack_scheduler_faults_total",
+                    "Broken rules found in the scheduler's own books: anything but 0 is a defect",
+                    one(Number(sched.faults))),
   };
 }
 
 std::vector<prometheus::MetricFamily> ProcessFamilies() {
+  static const double kStartTime = StartTime();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& t) {
@@ -118,6 +145,8 @@ std::vector<prometheus::MetricFamily> ProcessFamilies() {
       CounterFamily("process_cpu_seconds_total", "User and system CPU time",
                     {{{}, seconds(usage.ru_utime) + seconds(usage.ru_stime)}}),
       GaugeFamily("process_open_fds", "Open file descriptors", {{{}, OpenDescriptors()}}),
+      GaugeFamily("process_start_time_seconds", "When the process started, in seconds since 1970",
+                  {{{}, kStartTime}}),
   };
 }
 

@@ -48,7 +48,7 @@ class MetricsPage {
 
 // What one engine's statistics look like as metrics.
 std::vector<prometheus::MetricFamily> EngineFamilies(const std::string& model, const EngineStats& stats);
-// Resident memory, CPU time, open descriptors and start time of this process.
+// Resident memory, CPU time, open descriptors and start time of this process, by Prometheus' usual names.
 std::vector<prometheus::MetricFamily> ProcessFamilies();
 
 }  // namespace skipjack

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,27 @@ def stubs(tmp_path_factory):
     sys.path.insert(0, str(out))
     from skipjack.v1 import admin_pb2, admin_pb2_grpc, inference_pb2, inference_pb2_grpc
     return inference_pb2, inference_pb2_grpc, admin_pb2, admin_pb2_grpc
+
+
+class Scrape:
+    """One page of /metrics: all of it from one moment."""
+
+    def __init__(self, page):
+        self.types, self.samples = {}, []
+        for line in page.splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                self.types[name] = kind
+            elif line and not line.startswith("#"):
+                series, value = line.rsplit(" ", 1)
+                name, _, labels = series.partition("{")
+                pairs = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+                self.samples.append((name, pairs, float(value)))
+
+    def metric(self, name, **labels):
+        values = [value for sample, pairs, value in self.samples if sample == name and labels.items() <= pairs.items()]
+        assert values, f"no metric {name} {labels}"
+        return sum(values)
 
 
 class Daemon:
@@ -64,18 +86,18 @@ class Daemon:
         with urllib.request.urlopen(f"http://{self.http}{path}", timeout=30) as response:
             return response.read().decode()
 
+    def post(self, path, payload):
+        request = urllib.request.Request(f"http://{self.http}{path}", json.dumps(payload).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as response:
+            return json.load(response)
+
+    def scrape(self):
+        return Scrape(self.get("/metrics"))
+
     def metric(self, name, **labels):
         """The sum of the samples of `name` that carry these labels."""
-        total, found = 0.0, False
-        for line in self.get("/metrics").splitlines():
-            if line.startswith("#") or not line.startswith(name):
-                continue
-            series, value = line.rsplit(" ", 1)
-            series_name, _, rest = series.partition("{")
-            if series_name == name and all(f'{k}="{v}"' in rest for k, v in labels.items()):
-                total, found = total + float(value), True
-        assert found, f"no metric {name} {labels}"
-        return total
+        return self.scrape().metric(name, **labels)
 
     def wait_for(self, condition, what, seconds=30):
         deadline = time.monotonic() + seconds
@@ -86,9 +108,10 @@ class Daemon:
 
     def wait_idle(self):
         self.wait_for(lambda: self.metric("skipjack_live_requests") == 0, "an idle daemon")
-        assert self.metric("skipjack_requests_running") == 0
-        assert self.metric("skipjack_requests_waiting") == 0
-        assert self.metric("skipjack_kv_blocks", state="used") == 0
+        page = self.scrape()
+        assert page.metric("skipjack_requests_running") == 0
+        assert page.metric("skipjack_requests_waiting") == 0
+        assert page.metric("skipjack_kv_blocks", state="used") == 0
 
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)
@@ -150,6 +173,20 @@ def real_daemon(tmp_path_factory):
     if not REAL_MODEL.exists():
         pytest.fail(f"{REAL_MODEL} is missing: run tools/fetch_model.sh")
     running = Daemon(tmp_path_factory.mktemp("real"), make_config(REAL_MODEL, "smollm2", context_length=2048))
+    try:
+        yield running.wait_ready()
+    finally:
+        assert running.stop() == 0, running.log()
+
+
+@pytest.fixture(scope="session")
+def one_seat_daemon(tmp_path_factory):
+    """SmolLM2, one sequence at a time in small steps: slow enough that clients can be faster."""
+    if not REAL_MODEL.exists():
+        pytest.fail(f"{REAL_MODEL} is missing: run tools/fetch_model.sh")
+    running = Daemon(tmp_path_factory.mktemp("one_seat"), make_config(
+        REAL_MODEL, "smollm2", context_length=2048, scheduler={"max_sequences": 1, "max_batch_tokens": 8},
+        kv={"prefix_cache": False}))
     try:
         yield running.wait_ready()
     finally:

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
+#include <string>
+
 #include "obs/logging.h"
 
 namespace skipjack {
@@ -68,6 +71,42 @@ TEST(EngineMetrics, CountsOnlyFinishedJobsInCompletionTimes) {
   // One token has no gap; five tokens in 2 s after the first have a mean gap of 0.5 s.
   EXPECT_THAT(text, HasSubstr("skipjack_time_per_output_token_seconds_count{model=\"m\"} 1"));
   EXPECT_THAT(text, HasSubstr("skipjack_time_per_output_token_seconds_sum{model=\"m\"} 0.5"));
+}
+
+TEST(EngineMetrics, WhoDiedWaitingHasWaited) {
+  EngineMetrics metrics("m");
+  MetricsPage page;
+  page.Add([&] { return metrics.Collect(); });
+  FinishEvent died = Finished(FinishReason::kError, 0, 0.0);
+  died.timings.queue_seconds = 7.0;
+  metrics.OnFinish(died, 7.0);
+  metrics.OnFirstToken(2.0, 1.0);
+  metrics.OnFinish(Finished(FinishReason::kStop, 3, 1.0), 3.0);  // its wait has been seen already
+  EXPECT_THAT(page.Render(), HasSubstr("skipjack_queue_time_seconds_count{model=\"m\"} 2"));
+  EXPECT_THAT(page.Render(), HasSubstr("skipjack_queue_time_seconds_sum{model=\"m\"} 8"));
+}
+
+TEST(MetricsPage, ShowsFaultsOfTheScheduler) {
+  EngineStats stats;
+  stats.scheduler.faults = 2;
+  MetricsPage page;
+  page.AddEngine(
+      "m", [&] { return stats; }, nullptr);
+  EXPECT_THAT(page.Render(), HasSubstr("skipjack_scheduler_faults_total{model=\"m\"} 2"));
+}
+
+TEST(MetricsPage, KnowsWhenTheProcessStarted) {
+  MetricsPage page;
+  page.Add(ProcessFamilies);
+  const std::string text = page.Render();
+  const std::string name = "\nprocess_start_time_seconds ";
+  const std::size_t at = text.find(name);
+  ASSERT_NE(at, std::string::npos);
+  const double start = std::stod(text.substr(at + name.size()));
+  const auto now = static_cast<double>(std::time(nullptr));
+  // The boot's time is known to the second.
+  EXPECT_LE(start, now + 1);
+  EXPECT_GE(start, now - 3600);
 }
 
 TEST(MetricsPage, TellsAboutTheProcess) {
