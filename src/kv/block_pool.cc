@@ -19,9 +19,10 @@ BlockId BlockPool::TakeFree() {
 }
 
 BlockId BlockPool::TakeLeastRecent() {
-  const BlockId block = oldest_;
+  const BlockId block = lists_[0].oldest != kNoBlock ? lists_[0].oldest : lists_[1].oldest;
   if (block == kNoBlock) return kNoBlock;
   Unlink(block);
+  entries_[Index(block)].wanted = false;
   entries_[Index(block)].place = Place::kUsed;
   entries_[Index(block)].references = 1;
   return block;
@@ -33,43 +34,50 @@ void BlockPool::AddReference(BlockId block) {
     ++misuses_;
     return;
   }
-  if (entry.place == Place::kCached) Unlink(block);
+  if (entry.place == Place::kCached) {
+    Unlink(block);
+    entry.wanted = false;
+  }
   entry.place = Place::kUsed;
   ++entry.references;
 }
 
-void BlockPool::Release(BlockId block, bool keep) {
+void BlockPool::Release(BlockId block, Retention retention) {
   Entry& entry = entries_[Index(block)];
   if (entry.references == 0) {
     ++misuses_;
     return;
   }
+  if (retention == Retention::kWanted) entry.wanted = true;
   if (--entry.references > 0) return;
-  if (keep) {
+  if (retention != Retention::kNone) {
     entry.place = Place::kCached;
     LinkNewest(block);
   } else {
     entry.place = Place::kFree;
+    entry.wanted = false;
     free_.push_back(block);
   }
 }
 
 void BlockPool::LinkNewest(BlockId block) {
   Entry& entry = entries_[Index(block)];
-  entry.older = newest_;
+  List& list = ListOf(entry);
+  entry.older = list.newest;
   entry.newer = kNoBlock;
-  if (newest_ != kNoBlock) entries_[Index(newest_)].newer = block;
-  newest_ = block;
-  if (oldest_ == kNoBlock) oldest_ = block;
+  if (list.newest != kNoBlock) entries_[Index(list.newest)].newer = block;
+  list.newest = block;
+  if (list.oldest == kNoBlock) list.oldest = block;
   ++cached_;
 }
 
 void BlockPool::Unlink(BlockId block) {
   Entry& entry = entries_[Index(block)];
+  List& list = ListOf(entry);
   if (entry.older != kNoBlock) entries_[Index(entry.older)].newer = entry.newer;
   if (entry.newer != kNoBlock) entries_[Index(entry.newer)].older = entry.older;
-  if (oldest_ == block) oldest_ = entry.newer;
-  if (newest_ == block) newest_ = entry.older;
+  if (list.oldest == block) list.oldest = entry.newer;
+  if (list.newest == block) list.newest = entry.older;
   entry.older = kNoBlock;
   entry.newer = kNoBlock;
   --cached_;
@@ -86,17 +94,23 @@ Status BlockPool::CheckInvariants() const {
     }
   }
   std::int32_t cached = 0;
-  BlockId previous = kNoBlock;
-  for (BlockId block = oldest_; block != kNoBlock; block = entries_[Index(block)].newer) {
-    const Entry& entry = entries_[Index(block)];
-    if (entry.place != Place::kCached || entry.older != previous || listed[Index(block)]++ != 0) {
-      return fault("block " + std::to_string(block) + " is wrongly in the cached list");
+  for (const bool wanted : {false, true}) {
+    const List& list = lists_[wanted ? 1 : 0];
+    BlockId previous = kNoBlock;
+    for (BlockId block = list.oldest; block != kNoBlock; block = entries_[Index(block)].newer) {
+      const Entry& entry = entries_[Index(block)];
+      if (entry.place != Place::kCached || entry.wanted != wanted || entry.older != previous ||
+          listed[Index(block)]++ != 0) {
+        return fault("block " + std::to_string(block) + " is wrongly in a cached list");
+      }
+      previous = block;
+      ++cached;
     }
-    previous = block;
-    ++cached;
+    if (previous != list.newest) return fault("a cached list does not end where it should");
   }
-  if (previous != newest_ || cached != cached_) {
-    return fault("the cached list has " + std::to_string(cached) + " blocks, not " + std::to_string(cached_));
+  if (cached != cached_) {
+    return fault("the cached lists have " + std::to_string(cached) + " blocks, not " +
+                 std::to_string(cached_));
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const bool in_use = entries_[i].place == Place::kUsed;

@@ -4,10 +4,11 @@
 //   free    nobody refers to it and its contents mean nothing
 //   used    one or more block tables refer to it
 //   cached  nobody refers to it, but its contents may be found again; the least recently released one is
-//   reused first
+//   reused first, and those that are sure to be wanted again after all others
 // Every operation is O(1) and allocates nothing. Not thread-safe: the scheduler's owner owns it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,13 @@ namespace skipjack {
 
 inline constexpr BlockId kNoBlock = -1;
 
+// What becomes of a block that nobody refers to any more.
+enum class Retention : std::uint8_t {
+  kNone,    // free
+  kCached,  // somebody may want it again
+  kWanted,  // its owner is waiting to take it back
+};
+
 class BlockPool {
  public:
   explicit BlockPool(std::int32_t total);
@@ -25,15 +33,16 @@ class BlockPool {
   // A free block, now used with one reference; kNoBlock when none is free. Cached blocks are left alone.
   BlockId TakeFree();
 
-  // The cached block released longest ago, now used with one reference; kNoBlock when none is cached. The
-  // caller forgets its contents.
+  // The cached block released longest ago, of those that are not wanted if there are any; now used with one
+  // reference. kNoBlock when none is cached. The caller forgets its contents.
   BlockId TakeLeastRecent();
 
   // One more reference to a used or cached block.
   void AddReference(BlockId block);
 
-  // One reference less. The last one leaves the block cached (as the most recent) if `keep`, else free.
-  void Release(BlockId block, bool keep);
+  // One reference less. With the last one the block is free, or cached as the most recent; wanted if anybody
+  // who released it since it was last taken wants it.
+  void Release(BlockId block, Retention retention);
 
   std::int32_t References(BlockId block) const { return entries_[Index(block)].references; }
   bool IsCached(BlockId block) const { return entries_[Index(block)].place == Place::kCached; }
@@ -56,16 +65,21 @@ class BlockPool {
     BlockId older = kNoBlock;  // neighbours in the cached list
     BlockId newer = kNoBlock;
     Place place = Place::kFree;
+    bool wanted = false;  // which of the two lists, while cached
+  };
+  struct List {
+    BlockId oldest = kNoBlock;
+    BlockId newest = kNoBlock;
   };
 
   static std::size_t Index(BlockId block) { return static_cast<std::size_t>(block); }
   void LinkNewest(BlockId block);
   void Unlink(BlockId block);
+  List& ListOf(const Entry& entry) { return lists_[entry.wanted ? 1 : 0]; }
 
   std::vector<Entry> entries_;
   std::vector<BlockId> free_;  // a stack, so that the block used last is reused first
-  BlockId oldest_ = kNoBlock;
-  BlockId newest_ = kNoBlock;
+  std::array<List, 2> lists_;  // cached blocks: the others, the wanted
   std::int32_t cached_ = 0;
   std::int32_t misuses_ = 0;
 };

@@ -97,16 +97,17 @@ void KvManager::Publish(BlockTable* table, std::span<const TokenId> computed) {
       // The same tokens were computed twice at the same time. One copy is enough, and as every holder of a
       // block then holds its predecessors too, no block is ever evicted before those that follow it.
       pool_.AddReference(published);
-      pool_.Release(own, false);
+      pool_.Release(own, Retention::kNone);
       own = published;
     }
     table->published_ = static_cast<std::int32_t>(i + 1);
   }
 }
 
-void KvManager::Release(BlockTable* table) {
+void KvManager::Release(BlockTable* table, bool wanted) {
+  const Retention retention = wanted ? Retention::kWanted : Retention::kCached;
   for (auto block = table->blocks_.rbegin(); block != table->blocks_.rend(); ++block) {
-    pool_.Release(*block, index_.Contains(*block));
+    pool_.Release(*block, index_.Contains(*block) ? retention : Retention::kNone);
   }
   table->blocks_.clear();
   table->published_ = 0;

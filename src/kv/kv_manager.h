@@ -4,9 +4,9 @@
 // take it by Match() and Admit(), the last Release() leaves it cached until somebody else needs the space.
 // What was not published is free again at once.
 //
-// Eviction takes the block released longest ago. A table gives its blocks up from the last to the first, and
-// whoever holds a block holds all before it, so a chain is always evicted from its leaves; the part that is
-// left stays findable from its root.
+// Eviction takes the block released longest ago, of those that nobody waits for if there are any. A table
+// gives its blocks up from the last to the first, and whoever holds a block holds all before it, so a chain
+// is evicted from its leaves; the part that is left stays findable from its root.
 //
 // Allocates nothing in Reserve, Publish and Release once a table has the capacity. Not thread-safe.
 #pragma once
@@ -61,8 +61,9 @@ class KvManager {
   // of that one.
   void Publish(BlockTable* table, std::span<const TokenId> computed);
 
-  // The table is empty afterwards and its epoch is a new one.
-  void Release(BlockTable* table);
+  // The table is empty afterwards and its epoch is a new one. `wanted`: its sequence comes back for what is
+  // cached, which is evicted after everything else.
+  void Release(BlockTable* table, bool wanted = false);
 
   // Nothing in the table may be found by others any more (its contents are not to be trusted); tables that
   // share blocks with it keep them.

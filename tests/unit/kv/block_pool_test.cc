@@ -27,17 +27,17 @@ TEST(BlockPool, LastReferenceDecidesWhereABlockGoes) {
   BlockPool pool(2);
   const BlockId block = pool.TakeFree();
   pool.AddReference(block);
-  pool.Release(block, true);
+  pool.Release(block, Retention::kCached);
   EXPECT_EQ(pool.References(block), 1);
   EXPECT_FALSE(pool.IsCached(block));
-  pool.Release(block, true);
+  pool.Release(block, Retention::kCached);
   EXPECT_TRUE(pool.IsCached(block));
   EXPECT_EQ(pool.cached(), 1);
   EXPECT_EQ(pool.used(), 0);
 
   pool.AddReference(block);  // a prefix hit
   EXPECT_EQ(pool.cached(), 0);
-  pool.Release(block, false);
+  pool.Release(block, Retention::kNone);
   EXPECT_EQ(pool.free(), 2);
   EXPECT_TRUE(pool.CheckInvariants().ok());
 }
@@ -47,9 +47,9 @@ TEST(BlockPool, CachedBlocksLeaveInOrderOfRelease) {
   const BlockId a = pool.TakeFree();
   const BlockId b = pool.TakeFree();
   const BlockId c = pool.TakeFree();
-  for (const BlockId block : {b, a, c}) pool.Release(block, true);
+  for (const BlockId block : {b, a, c}) pool.Release(block, Retention::kCached);
   pool.AddReference(b);  // used again: the most recent once it is released
-  pool.Release(b, true);
+  pool.Release(b, Retention::kCached);
   EXPECT_EQ(pool.TakeLeastRecent(), a);
   EXPECT_EQ(pool.TakeLeastRecent(), c);
   EXPECT_EQ(pool.TakeLeastRecent(), b);
@@ -57,10 +57,36 @@ TEST(BlockPool, CachedBlocksLeaveInOrderOfRelease) {
   EXPECT_TRUE(pool.CheckInvariants().ok());
 }
 
+// Those whose owner waits to take them back go last, however long ago they were released.
+TEST(BlockPool, WantedBlocksLeaveAfterAllOthers) {
+  BlockPool pool(4);
+  const BlockId a = pool.TakeFree();
+  const BlockId b = pool.TakeFree();
+  const BlockId c = pool.TakeFree();
+  const BlockId shared = pool.TakeFree();
+  pool.AddReference(shared);
+  pool.Release(shared, Retention::kWanted);
+  pool.Release(b, Retention::kWanted);
+  pool.Release(a, Retention::kCached);
+  pool.Release(shared, Retention::kCached);  // the other holder does not want it, the first one still does
+  pool.Release(c, Retention::kCached);
+  EXPECT_EQ(pool.cached(), 4);
+  EXPECT_TRUE(pool.CheckInvariants().ok());
+  EXPECT_EQ(pool.TakeLeastRecent(), a);
+  EXPECT_EQ(pool.TakeLeastRecent(), c);
+  EXPECT_EQ(pool.TakeLeastRecent(), b);
+  pool.AddReference(shared);  // taken back
+  pool.Release(b, Retention::kWanted);
+  pool.Release(shared, Retention::kCached);
+  EXPECT_EQ(pool.TakeLeastRecent(), shared) << "nobody waits for it any more";
+  EXPECT_EQ(pool.TakeLeastRecent(), b);
+  EXPECT_TRUE(pool.CheckInvariants().ok());
+}
+
 TEST(BlockPool, CachedBlocksAreNotFree) {
   BlockPool pool(1);
   const BlockId block = pool.TakeFree();
-  pool.Release(block, true);
+  pool.Release(block, Retention::kCached);
   EXPECT_EQ(pool.TakeFree(), kNoBlock);
   EXPECT_EQ(pool.TakeLeastRecent(), block);
 }
@@ -68,8 +94,8 @@ TEST(BlockPool, CachedBlocksAreNotFree) {
 TEST(BlockPool, MisuseIsReportedAndChangesNothing) {
   BlockPool pool(2);
   const BlockId block = pool.TakeFree();
-  pool.Release(block, false);
-  pool.Release(block, false);
+  pool.Release(block, Retention::kNone);
+  pool.Release(block, Retention::kNone);
   pool.AddReference(block);
   EXPECT_EQ(pool.free(), 2);
   EXPECT_EQ(pool.misuses(), 2);
@@ -118,7 +144,7 @@ TEST(BlockPool, RandomOperationsMatchAModel) {
           if (references.empty()) break;
           const auto victim = std::next(references.begin(), random() % references.size());
           const bool keep = random() % 2 == 0;
-          pool.Release(victim->first, keep);
+          pool.Release(victim->first, keep ? Retention::kCached : Retention::kNone);
           if (--victim->second > 0) break;
           if (keep) cached.push_back(victim->first);
           references.erase(victim);
