@@ -6,7 +6,7 @@
 
 namespace skipjack {
 
-class FcfsPolicy final : public Policy {
+class FcfsPolicy : public Policy {
  public:
   std::string_view name() const override { return "fcfs"; }
 

@@ -34,6 +34,24 @@ Status CheckConfig(const SchedulerConfig& config) {
                                    std::to_string(config.max_sequences) +
                                    "), so that every sequence gets a token in every step");
   }
+  const PolicySettings& settings = config.settings;
+  if (settings.quantum < Duration::zero() || settings.starvation_bound < Duration::zero() ||
+      settings.ageing_bound < Duration::zero() || config.token_gap_target < Duration::zero()) {
+    return Status::InvalidArgument(
+        "scheduler: quantum, starvation_bound, ageing_bound and token_gap_target must not be negative");
+  }
+  if (!(settings.hysteresis >= 0 && settings.hysteresis <= 100)) {
+    return Status::InvalidArgument("scheduler: hysteresis must lie in [0, 100], got " +
+                                   std::to_string(settings.hysteresis));
+  }
+  if (!(settings.protected_part >= 0 && settings.protected_part <= 1)) {
+    return Status::InvalidArgument("scheduler: protected_part must lie in [0, 1], got " +
+                                   std::to_string(settings.protected_part));
+  }
+  if (!(config.max_lost_part >= 0 && config.max_lost_part <= 1)) {
+    return Status::InvalidArgument("scheduler: max_lost_part must lie in [0, 1], got " +
+                                   std::to_string(config.max_lost_part));
+  }
   // StepPlan::block_tables is indexed by 32-bit offsets.
   const std::int64_t blocks_per_sequence =
       (std::int64_t{config.context_length} + config.block_tokens - 1) / config.block_tokens;
@@ -51,9 +69,15 @@ Status CheckConfig(const SchedulerConfig& config) {
 
 Result<std::unique_ptr<Scheduler>> Scheduler::Create(const SchedulerConfig& config) {
   if (Status status = CheckConfig(config); !status.ok()) return status;
-  Result<std::unique_ptr<Policy>> policy = MakePolicy(config.policy);
+  auto learnt =
+      std::make_unique<Learnt>(Learnt{.latency = LatencyModel(config.latency),
+                                      .lengths = {},
+                                      .seats = config.max_sequences,
+                                      .kv_tokens = std::int64_t{config.kv_blocks} * config.block_tokens});
+  Result<std::unique_ptr<Policy>> policy = MakePolicy(config.policy, config.settings, *learnt);
   if (!policy.ok()) return policy.status();
-  return std::unique_ptr<Scheduler>(std::make_unique<StepScheduler>(config, std::move(*policy)));
+  return std::unique_ptr<Scheduler>(
+      std::make_unique<StepScheduler>(config, std::move(*policy), std::move(learnt)));
 }
 
 }  // namespace skipjack

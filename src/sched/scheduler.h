@@ -12,14 +12,40 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "sched/latency_model.h"
 #include "sched/step_plan.h"
 
 namespace skipjack {
 
 enum class PriorityClass : std::uint8_t { kRealtime, kInteractive, kBatch };
 
+// Knobs of the policies that have them.
+struct PolicySettings {
+  // mlfq, index: the first queue's quantum. 0: the minimum iteration time, as learnt.
+  Duration quantum{};
+  // mlfq, and index as long as it knows nothing: who was not served for so long goes to the first queue. 0:
+  // never.
+  Duration starvation_bound = std::chrono::seconds(3);
+  // index: who was not served for so long goes first until it ends, as far as a fifth of the seats and of the
+  // KV pool lets them. 0: never.
+  Duration ageing_bound = std::chrono::seconds(120);
+  // index: whoever waits must be ahead by this part of its rank to preempt.
+  double hysteresis = 0.3;
+  // index: who has generated this part of its expected length is not preempted.
+  double protected_part = 0.8;
+};
+
 struct SchedulerConfig {
-  std::string policy = "fcfs";
+  std::string policy = "fcfs";  // request, orca, fcfs, mlfq, index
+  PolicySettings settings = {};
+  // Of the time, what may go into computing again what preemptions lost. Preemptions within a priority class
+  // pause beyond it. 1: no limit.
+  double max_lost_part = 0.02;
+  bool tenant_fairness = false;  // the tenant that got least service goes first
+  // The longest a step should take while anybody decodes, as predicted: prompt chunks are cut to fit. 0: they
+  // are cut by max_batch_tokens alone.
+  Duration token_gap_target{};
+  LatencyCoefficients latency = {};     // what an earlier run learnt, see Scheduler::Latency()
   std::int32_t max_batch_tokens = 512;  // token budget of one step; decoders first, then prompt chunks
   std::int32_t max_sequences = 32;      // slices of one step, and sequences that hold KV
   std::int32_t max_queued = 1024;       // waiting sequences beyond which Submit refuses
@@ -67,6 +93,7 @@ struct SchedulerStats {
   std::int32_t blocks_free = 0;
   // Counters since start.
   std::uint64_t preemptions = 0;
+  std::uint64_t promotions = 0;  // sequences that went ahead because they had waited too long
   std::uint64_t recomputed_tokens = 0;
   std::uint64_t prefix_queries_tokens = 0;  // prompt tokens looked up at first admission
   std::uint64_t prefix_hit_tokens = 0;
@@ -102,6 +129,8 @@ class Scheduler {
 
   virtual std::optional<SequenceState> Find(SequenceId sequence) const = 0;
   virtual SchedulerStats Stats() const = 0;
+  // What steps take, as learnt so far; all 0 before anything was learnt.
+  virtual LatencyCoefficients Latency() const = 0;
   // Multi-line dump of queues, running sequences and blocks, for the watchdog.
   virtual std::string DebugString() const = 0;
 };

@@ -49,7 +49,8 @@ Sequence::Sequence(SubmitRequest request, std::uint64_t ticket_number, BlockTabl
       prompt_tokens(static_cast<std::int32_t>(request.prompt.size())),
       max_tokens(request.max_tokens),
       tokens(std::move(request.prompt)),
-      table(std::move(blocks)) {}
+      table(std::move(blocks)),
+      last_served(request.arrival) {}
 
 bool Sequence::MoveTo(SequencePhase next) {
   if (!IsAllowed(phase_, next)) return false;
@@ -57,7 +58,7 @@ bool Sequence::MoveTo(SequencePhase next) {
   return true;
 }
 
-SequenceSnapshot Sequence::Snapshot() const {
+SequenceSnapshot Sequence::Snapshot(TimePoint now) const {
   return {.sequence = id,
           .priority = priority,
           .tenant = tenant,
@@ -68,7 +69,14 @@ SequenceSnapshot Sequence::Snapshot() const {
           .generated_tokens = generated(),
           .computed_tokens = computed,
           .cached_tokens = cached_tokens,
-          .preemptions = preemptions};
+          .preemptions = preemptions,
+          .promotions = promotions,
+          .promoted_for_life = promoted_for_life,
+          .observed_at = now,
+          .attained = attained,
+          .expected_prefill = expected_prefill,
+          .length_class = length_class,
+          .key = ranked ? std::optional(rank.policy) : std::nullopt};
 }
 
 }  // namespace skipjack

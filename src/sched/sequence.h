@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "kv/block_table.h"
+#include "sched/fair_share.h"
 #include "sched/policy.h"
 #include "sched/scheduler.h"
 
@@ -55,8 +56,27 @@ struct Sequence {
   std::int32_t scheduled = 0;      // tokens from `computed` on that the plan in flight computes
   std::int32_t cached_tokens = 0;  // found in the prefix cache at first admission
   std::int32_t preemptions = 0;
+  std::int32_t evictions = 0;      // preemptions because others had to grow, not because somebody went first
   std::uint64_t preempted_in = 0;  // the step that took its KV last; 0: none did
   bool admitted_before = false;
+
+  // What its place depends on; see SequenceSnapshot.
+  LengthModel::ClassId length_class = LengthModel::kAll;
+  Duration expected_prefill{};
+  Duration attained{};
+  TimePoint last_served;  // when its last step ended; its arrival before
+  std::int32_t promotions = 0;
+  bool promoted_for_life = false;
+  std::int32_t promoted_blocks = 0;  // that it needed then
+  bool late = false;
+  std::int64_t share = 0;
+  double expected_service = 0;  // for FairShare, as long as it has not started
+  std::optional<FairShare::Handle> share_of;
+  double lost_seconds = 0;              // booked as lost at its last preemption, while it waits
+  std::optional<TimePoint> promote_at;  // while it waits: when it is looked at for having waited too long
+  std::optional<TimePoint> late_at;     // while it waits: when its deadline will be out of reach
+
+  bool ranked = false;
   Rank rank;
   const SliceOutcome* outcome = nullptr;  // while a step is being completed
 
@@ -76,7 +96,7 @@ struct Sequence {
   std::span<const TokenId> computed_tokens() const {
     return std::span(tokens).first(static_cast<std::size_t>(computed));
   }
-  SequenceSnapshot Snapshot() const;
+  SequenceSnapshot Snapshot(TimePoint now) const;
 
  private:
   SequencePhase phase_ = SequencePhase::kWaiting;

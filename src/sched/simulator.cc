@@ -18,14 +18,37 @@ TokenId TokenOf(std::uint64_t text, std::int32_t index) {
 
 }  // namespace
 
-Duration StepCostModel::Cost(const StepPlan& plan) const {
-  double pairs = 0;
-  for (const Slice& slice : plan.slices) {
-    const double count = slice.token_count;
-    pairs += count * slice.position + count * (count + 1) / 2;
+Duration StepCostModel::Cost(const StepPlan& plan, std::span<const std::int32_t> restored) const {
+  double seconds = step_seconds;
+  for (std::size_t i = 0; i < plan.slices.size(); ++i) {
+    const Slice& slice = plan.slices[i];
+    const double back = i < restored.size() && restore_seconds >= 0 ? restored[i] : 0;
+    const double count = slice.token_count - back;
+    const double position = slice.position + back;
+    seconds += back > 0 ? back * restore_seconds : 0;
+    seconds += slice_seconds + token_seconds * count +
+               attention_seconds * (count * position + count * (count + 1) / 2) +
+               context_seconds * (position + count);
   }
-  return FromSeconds(step_seconds + token_seconds * static_cast<double>(plan.tokens.size()) +
-                     attention_seconds * pairs);
+  return FromSeconds(seconds);
+}
+
+double StepCostModel::RestoreSeconds(std::int32_t count, std::int32_t position) const {
+  const double n = count;
+  if (restore_seconds >= 0) return n * restore_seconds;
+  return n * token_seconds + attention_seconds * (n * position + n * (n + 1) / 2);
+}
+
+Duration StepCostModel::AloneTime(std::int32_t prompt_tokens, std::int32_t output_tokens,
+                                  std::int32_t max_batch_tokens) const {
+  const double p = prompt_tokens;
+  const double decodes = output_tokens - 1;  // the first token comes with the prompt
+  const double chunks = (prompt_tokens + max_batch_tokens - 1) / max_batch_tokens;
+  double seconds = (chunks + decodes) * (step_seconds + slice_seconds) + token_seconds * (p + decodes);
+  const double decoded_positions = decodes * p + decodes * (decodes + 1) / 2;
+  seconds += attention_seconds * (p * (p + 1) / 2 + decoded_positions) + context_seconds * decoded_positions;
+  for (double end = max_batch_tokens; end < p; end += max_batch_tokens) seconds += context_seconds * end;
+  return FromSeconds(seconds + context_seconds * p);
 }
 
 void Simulator::Submit(const SimulatedRequest& request, SimulatedOutcome* outcome) {
@@ -66,9 +89,8 @@ Result<SimulationReport> Simulator::Run(std::span<const SimulatedRequest> reques
       if (next < requests.size()) clock_.Advance(requests[next].arrival - start);
       continue;
     }
-    const SimulatedStep step{start, start + cost_.Cost(plan_), static_cast<std::int32_t>(live_.size()),
-                             &plan_};
     BookStart(start);
+    const SimulatedStep step{start, start + CostOf(), static_cast<std::int32_t>(live_.size()), &plan_};
     clock_.Advance(step.end - step.start);
     BookStep();
     report_.busy += step.end - step.start;
@@ -79,10 +101,29 @@ Result<SimulationReport> Simulator::Run(std::span<const SimulatedRequest> reques
 }
 
 void Simulator::BookStart(TimePoint start) {
+  step_.clear();
   for (const Slice& slice : plan_.slices) {
     Live& live = live_.at(slice.sequence);
     if (!std::exchange(live.scheduled, true)) live.outcome->first_scheduled = start;
+    step_.push_back(&live);
   }
+}
+
+Duration Simulator::CostOf() {
+  restored_.clear();
+  double restoring = 0;
+  for (std::size_t i = 0; i < plan_.slices.size(); ++i) {
+    const Slice& slice = plan_.slices[i];
+    Live& live = *step_[i];
+    // The last token of a sampling slice is computed anyhow.
+    const std::int32_t most = slice.token_count - (slice.sample ? 1 : 0);
+    restored_.push_back(std::clamp(live.most_computed - slice.position, 0, most));
+    live.most_computed = std::max(live.most_computed, slice.position + slice.token_count);
+    report_.restored_tokens += static_cast<std::uint64_t>(restored_.back());
+    restoring += cost_.RestoreSeconds(restored_.back(), slice.position);
+  }
+  report_.restoring += FromSeconds(restoring);
+  return cost_.Cost(plan_, restored_);
 }
 
 void Simulator::BookStep() {
@@ -90,9 +131,10 @@ void Simulator::BookStep() {
   report_.computed_tokens += plan_.tokens.size();
   result_.step = plan_.step;
   result_.outcomes.clear();
-  for (const Slice& slice : plan_.slices) {
+  for (std::size_t i = 0; i < plan_.slices.size(); ++i) {
+    const Slice& slice = plan_.slices[i];
     if (!slice.sample) continue;
-    const Live& live = live_.at(slice.sequence);
+    const Live& live = *step_[i];
     const std::int32_t index = live.outcome->generated_tokens;
     const bool last = index + 1 == live.request->output_tokens;
     if (last) {
@@ -104,22 +146,28 @@ void Simulator::BookStep() {
     result_.outcomes.push_back({.sequence = slice.sequence, .token = token, .finished = last});
   }
   scheduler_.Complete(result_, clock_.Now());
-  for (const SliceOutcome& outcome : result_.outcomes) BookToken(outcome.sequence);
+  for (std::size_t i = 0; i < plan_.slices.size(); ++i) {
+    if (plan_.slices[i].sample) BookToken(plan_.slices[i].sequence, step_[i]);
+  }
+  if (!held_.empty() && scheduler_.Stats().running == 0) {
+    for (SimulatedOutcome* outcome : held_) outcome->finish = clock_.Now();
+    held_.clear();
+  }
 }
 
-void Simulator::BookToken(SequenceId sequence) {
-  const auto found = live_.find(sequence);
-  Live& live = found->second;
+void Simulator::BookToken(SequenceId sequence, Live* live) {
   const TimePoint now = clock_.Now();
-  if (live.outcome->generated_tokens++ == 0) {
-    live.outcome->first_token = now;
+  SimulatedOutcome& outcome = *live->outcome;
+  if (outcome.generated_tokens++ == 0) {
+    outcome.first_token = now;
   } else {
-    live.outcome->largest_gap = std::max(live.outcome->largest_gap, now - live.last_token);
+    outcome.largest_gap = std::max(outcome.largest_gap, now - live->last_token);
   }
-  live.last_token = now;
-  if (live.outcome->generated_tokens < live.request->output_tokens) return;
-  live.outcome->finish = now;
-  live_.erase(found);
+  live->last_token = now;
+  if (outcome.generated_tokens < live->request->output_tokens) return;
+  outcome.finish = now;
+  if (together_) held_.push_back(&outcome);
+  live_.erase(sequence);
 }
 
 std::vector<TimePoint> PoissonArrivals(double per_second, std::int32_t count, std::uint64_t seed) {

@@ -19,15 +19,28 @@
 
 namespace skipjack {
 
-// Seconds one step takes: a fixed part (reading the weights), a part per token, and a part per (token,
-// attended position) pair. For one prompt of x tokens that is a + b x + c x^2 / 2, for n decoders a + b n + c
-// (sum of contexts).
+// Seconds one step takes: a fixed part (reading the weights), a part per token, per (token, attended
+// position) pair, per slice, and per position a slice reads from the KV cache. For one prompt of x tokens the
+// first three are a + b x + c x^2 / 2, for n decoders a + b n + c (sum of contexts).
 struct StepCostModel {
   double step_seconds = 0;
   double token_seconds = 0;
   double attention_seconds = 0;
+  double slice_seconds = 0;
+  double context_seconds = 0;
+  // What a token costs whose KV was there before a preemption. Negative: it is computed again, at the price
+  // of any other. Otherwise it is brought back from host memory at this price: what of the copies out and in
+  // is not hidden behind computing.
+  double restore_seconds = -1;
 
-  Duration Cost(const StepPlan& plan) const;
+  // restored[i]: the leading tokens of slice i whose KV was there before. May be shorter than the slices.
+  Duration Cost(const StepPlan& plan, std::span<const std::int32_t> restored = {}) const;
+  // What of a step's time goes into `count` restored tokens from `position` on.
+  double RestoreSeconds(std::int32_t count, std::int32_t position) const;
+  // From arrival to the last token on a machine that has nothing else to do. Steps hold at most
+  // `max_batch_tokens` tokens.
+  Duration AloneTime(std::int32_t prompt_tokens, std::int32_t output_tokens,
+                     std::int32_t max_batch_tokens) const;
 };
 
 struct SimulatedRequest {
@@ -64,6 +77,8 @@ struct SimulationReport {
   std::vector<SimulatedOutcome> outcomes;  // in the order of the requests
   std::uint64_t steps = 0;
   std::uint64_t computed_tokens = 0;  // of all slices, recomputed ones included
+  std::uint64_t restored_tokens = 0;  // of these, tokens whose KV had been there before
+  Duration restoring = {};            // what those cost
   Duration busy = {};
   TimePoint end = {};
 };
@@ -73,6 +88,10 @@ class Simulator {
   // Both must outlive the simulator.
   Simulator(Scheduler* scheduler, ManualClock* clock, const StepCostModel& cost)
       : scheduler_(*scheduler), clock_(*clock), cost_(cost) {}
+
+  // All answers of a batch are returned when its last one is complete, as request-level batching does it: a
+  // request finishes when the scheduler has nobody left running.
+  void ReturnAnswersTogether() { together_ = true; }
 
   // Called after every step.
   void SetObserver(std::function<void(const SimulatedStep&)> observer) { observer_ = std::move(observer); }
@@ -85,7 +104,6 @@ class Simulator {
   void Submit(const SimulatedRequest& request, SimulatedOutcome* outcome);
   void BookStart(TimePoint start);
   void BookStep();
-  void BookToken(SequenceId sequence);
 
   Scheduler& scheduler_;
   ManualClock& clock_;
@@ -96,10 +114,19 @@ class Simulator {
     const SimulatedRequest* request = nullptr;
     SimulatedOutcome* outcome = nullptr;
     bool scheduled = false;
+    std::int32_t most_computed = 0;
     TimePoint last_token = {};
   };
+
+  void BookToken(SequenceId sequence, Live* live);
+  Duration CostOf();
+
   std::unordered_map<SequenceId, Live> live_;
   SequenceId next_sequence_ = 1;
+  bool together_ = false;
+  std::vector<SimulatedOutcome*> held_;  // complete, and not returned yet
+  std::vector<Live*> step_;              // of the plan's slices
+  std::vector<std::int32_t> restored_;
   SimulationReport report_;
   StepPlan plan_;
   StepResult result_;

@@ -16,14 +16,19 @@ std::string Describe(const Sequence& sequence) {
          std::to_string(sequence.size()) + " generated " + std::to_string(sequence.generated()) + "/" +
          std::to_string(sequence.max_tokens) + " blocks " + std::to_string(sequence.table.size()) + "/" +
          std::to_string(sequence.max_blocks) + " scheduled " + std::to_string(sequence.scheduled) +
-         " preemptions " + std::to_string(sequence.preemptions);
+         " preemptions " + std::to_string(sequence.preemptions) + " level " +
+         std::to_string(sequence.rank.policy.level) + (sequence.late ? " late" : "") +
+         (sequence.promoted_for_life ? " promoted" : "");
 }
 
 }  // namespace
 
-StepScheduler::StepScheduler(const SchedulerConfig& config, std::unique_ptr<Policy> policy)
+StepScheduler::StepScheduler(const SchedulerConfig& config, std::unique_ptr<Policy> policy,
+                             std::unique_ptr<Learnt> learnt)
     : config_(config),
+      learnt_(learnt != nullptr ? std::move(learnt) : std::make_unique<Learnt>()),
       policy_(std::move(policy)),
+      rules_(policy_->admission()),
       kv_(KvConfig{config.kv_blocks, config.block_tokens, config.prefix_cache}) {
   running_.reserve(static_cast<std::size_t>(config_.max_sequences));
   draining_.reserve(static_cast<std::size_t>(config_.max_sequences));
@@ -47,10 +52,31 @@ Status StepScheduler::Submit(SubmitRequest request) {
   BlockTable table = kv_.Open(request.cache_salt);
   auto sequence = std::make_unique<Sequence>(std::move(request), next_ticket_++, std::move(table));
   sequence->max_blocks = kv_.BlocksFor(std::int64_t{sequence->prompt_tokens} + sequence->max_tokens - 1);
-  sequence->rank = RankOf(*sequence);
-  waiting_.Insert(sequence.get());
+  Expect(sequence.get());
+  sequence->late = IsLate(*sequence, sequence->arrival);
+  Rerank(sequence.get(), sequence->arrival);
+  EnterQueue(sequence.get(), sequence->arrival);
   sequences_.emplace(sequence->id, std::move(sequence));
   return Status::Ok();
+}
+
+// What its place depends on: how long its prompt takes beyond what is cached, and how long answers like it
+// get.
+void StepScheduler::Expect(Sequence* sequence) {
+  std::int32_t cached = 0;
+  if (kv_.prefix_cache() && learnt_->latency.fitted()) {
+    kv_.Match(&sequence->table, std::span(sequence->tokens).first(sequence->tokens.size() - 1), &match_);
+    cached = static_cast<std::int32_t>(match_.blocks.size()) * config_.block_tokens;
+  }
+  sequence->expected_prefill =
+      FromSeconds(learnt_->latency.PrefillSeconds(sequence->prompt_tokens - cached, cached));
+  sequence->length_class =
+      learnt_->lengths.Classify(sequence->tenant, sequence->max_tokens, sequence->prompt_tokens);
+  if (!config_.tenant_fairness) return;
+  const double length =
+      std::min<double>(sequence->max_tokens, learnt_->lengths.ExpectedLength(sequence->length_class, 0));
+  sequence->expected_service = FairShare::Service(sequence->prompt_tokens, length);
+  sequence->share_of = shares_.Enter(sequence->tenant, sequence->expected_service, &sequence->share);
 }
 
 void StepScheduler::Cancel(SequenceId id) {
@@ -59,15 +85,16 @@ void StepScheduler::Cancel(SequenceId id) {
   Sequence* sequence = found->second.get();
   if (in_flight_ && sequence->scheduled > 0) draining_.push_back(std::move(found->second));
   if (sequence->phase() == SequencePhase::kWaiting || sequence->phase() == SequencePhase::kPreempted) {
-    waiting_.Erase(sequence);
+    LeaveQueue(sequence);
   } else {
     EraseRunning(sequence);
   }
+  Depart(sequence);
   Move(sequence, SequencePhase::kFinished);
   sequences_.erase(found);
 }
 
-void StepScheduler::Complete(const StepResult& result, TimePoint /*now*/) {
+void StepScheduler::Complete(const StepResult& result, TimePoint now) {
   if (!in_flight_ || result.step != last_step_) return;
   in_flight_ = false;
   draining_.clear();
@@ -75,16 +102,22 @@ void StepScheduler::Complete(const StepResult& result, TimePoint /*now*/) {
     repeat_ = true;
     return;
   }
+  now_ = now;
+  const Duration elapsed = now - planned_at_;
+  learnt_->latency.Observe(load_, elapsed);
+  lost_seconds_ = std::max(lost_seconds_ - config_.max_lost_part * ToSeconds(elapsed), 0.0);
   AttachOutcomes(result);
   bool out_of_order = false;
   std::size_t kept = 0;
   for (Sequence* sequence : running_) {
     if (sequence->scheduled > 0) {
+      Serve(sequence, elapsed);
       if (!Advance(sequence)) {
         Finish(sequence);
         continue;
       }
-      out_of_order |= Rerank(sequence);
+      if (!sequence->late) sequence->late = IsLate(*sequence, now);
+      out_of_order |= Rerank(sequence, now);
     }
     running_[kept++] = sequence;
   }
@@ -101,6 +134,19 @@ void StepScheduler::AttachOutcomes(const StepResult& result) {
       continue;
     found->second->outcome = &outcome;
   }
+}
+
+// Books the step's time. Computing again what was lost is not service: who lost it has paid already.
+void StepScheduler::Serve(Sequence* sequence, Duration elapsed) {
+  sequence->last_served = now_;
+  const std::int32_t end = sequence->computed + sequence->scheduled;
+  const std::int32_t fresh = end - std::max(sequence->most_computed, sequence->computed);
+  if (fresh <= 0) return;
+  sequence->attained += elapsed;
+  if (!sequence->share_of.has_value()) return;
+  const std::int32_t prompt =
+      std::clamp(sequence->prompt_tokens - std::max(sequence->most_computed, sequence->computed), 0, fresh);
+  shares_.Charge(*sequence->share_of, FairShare::Service(prompt, sequence->samples() ? 1 : 0));
 }
 
 // Books what the completed step did for one sequence. False when that ended it.
@@ -120,30 +166,37 @@ bool StepScheduler::Advance(Sequence* sequence) {
     return false;
   }
   kv_.Publish(&sequence->table, sequence->computed_tokens());
-  if (outcome != nullptr && outcome->finished) return false;
+  if (outcome != nullptr && outcome->finished) {
+    learnt_->lengths.Observe(sequence->length_class, sequence->generated() + (samples ? 1 : 0));
+    return false;
+  }
   if (!samples || outcome == nullptr) return true;
 
   sequence->tokens.push_back(outcome->token);
-  if (sequence->generated() >= sequence->max_tokens) return false;
+  if (sequence->generated() >= sequence->max_tokens) {
+    learnt_->lengths.Observe(sequence->length_class, sequence->generated());
+    return false;
+  }
   if (sequence->phase() == SequencePhase::kPrefilling) Move(sequence, SequencePhase::kDecoding);
   return true;
 }
 
+// It ends: its share and its place among the promoted are free.
+void StepScheduler::Depart(Sequence* sequence) {
+  if (std::exchange(sequence->promoted_for_life, false)) --promoted_for_life_;
+  promoted_blocks_ -= std::exchange(sequence->promoted_blocks, 0);
+  lost_seconds_ = std::max(lost_seconds_ - std::exchange(sequence->lost_seconds, 0), 0.0);
+  if (!sequence->share_of.has_value()) return;
+  if (!sequence->admitted_before) shares_.Start(*sequence->share_of, sequence->expected_service);
+  shares_.Leave(*sequence->share_of);
+  sequence->share_of.reset();
+}
+
 void StepScheduler::Finish(Sequence* sequence) {
+  Depart(sequence);
   Move(sequence, SequencePhase::kFinished);
   const SequenceId id = sequence->id;
   sequences_.erase(id);
-}
-
-Rank StepScheduler::RankOf(const Sequence& sequence) const {
-  return {.priority = sequence.priority,
-          .policy = policy_->KeyOf(sequence.Snapshot()),
-          .ticket = sequence.ticket};
-}
-
-bool StepScheduler::Rerank(Sequence* sequence) {
-  const Rank rank = RankOf(*sequence);
-  return std::exchange(sequence->rank, rank) != rank;
 }
 
 void StepScheduler::Move(Sequence* sequence, SequencePhase next) {
@@ -164,6 +217,11 @@ std::optional<SequenceState> StepScheduler::Find(SequenceId id) const {
                        .preemptions = sequence.preemptions};
 }
 
+std::optional<Rank> StepScheduler::FindRank(SequenceId id) const {
+  const auto found = sequences_.find(id);
+  return found == sequences_.end() ? std::nullopt : std::optional(found->second->rank);
+}
+
 SchedulerStats StepScheduler::Stats() const {
   return {.waiting = static_cast<std::int32_t>(waiting_.size()),
           .running = static_cast<std::int32_t>(running_.size()),
@@ -173,6 +231,7 @@ SchedulerStats StepScheduler::Stats() const {
           .blocks_cached = kv_.pool().cached(),
           .blocks_free = kv_.pool().free(),
           .preemptions = preemptions_,
+          .promotions = promotions_,
           .recomputed_tokens = recomputed_tokens_,
           .prefix_queries_tokens = prefix_query_tokens_,
           .prefix_hit_tokens = prefix_hit_tokens_,

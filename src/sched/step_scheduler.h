@@ -1,17 +1,20 @@
 // The scheduler behind Scheduler::Create: iteration-level, paged, with chunked prefill and prefix sharing.
 //
-// A plan is made in three passes:
+// A plan is made in four passes:
+//   0. review: who has waited too long is promoted, who can no longer meet its deadline steps back
 //   1. growth: every decoder gets the block its next token needs; when none is left, the last in order goes
 //   2. chunks: the rest of the token budget goes, in order, to prompts under way and to waiting sequences
 //   3. emission: decoders, then prompt chunks, each in order
-// The first two only decide, and note their choices in Sequence::scheduled; a failed step is repeated by
+// The first three only decide, and note their choices in Sequence::scheduled; a failed step is repeated by
 // emitting them again.
 //
 // Why nobody starves: the first in order is never preempted, and its worst case was checked against the whole
 // pool at Submit, so it can push everybody else aside and finish. Then the next one is first.
 // Why nothing thrashes: a sequence is admitted only when all of its tokens fit at once, together with one
-// more block for each running sequence that still grows; each preemption it has suffered doubles that
-// reserve.
+// more block for each running sequence that still grows; each time it lost its KV to the growth of others
+// doubles that reserve. Who was pushed out by one that goes first comes back for free as far as its blocks
+// survive in the prefix cache. What does not survive is work lost: preemptions within a class stop while more
+// of it was caused than a part of the time that has passed (SchedulerConfig::max_lost_part).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +25,9 @@
 #include <vector>
 
 #include "kv/kv_manager.h"
+#include "sched/fair_share.h"
 #include "sched/policy.h"
+#include "sched/review_queue.h"
 #include "sched/scheduler.h"
 #include "sched/sequence.h"
 #include "sched/waiting_queue.h"
@@ -31,8 +36,10 @@ namespace skipjack {
 
 class StepScheduler final : public Scheduler {
  public:
-  // The configuration has been checked (see Scheduler::Create).
-  StepScheduler(const SchedulerConfig& config, std::unique_ptr<Policy> policy);
+  // The configuration has been checked (see Scheduler::Create). `learnt` is what the policy reads, if it
+  // does.
+  StepScheduler(const SchedulerConfig& config, std::unique_ptr<Policy> policy,
+                std::unique_ptr<Learnt> learnt = nullptr);
 
   Status Submit(SubmitRequest request) override;
   void Cancel(SequenceId sequence) override;
@@ -40,13 +47,18 @@ class StepScheduler final : public Scheduler {
   void Complete(const StepResult& result, TimePoint now) override;
   std::optional<SequenceState> Find(SequenceId sequence) const override;
   SchedulerStats Stats() const override;
+  LatencyCoefficients Latency() const override { return learnt_->latency.coefficients(); }
   std::string DebugString() const override;
+
+  // A sequence's place in the order.
+  std::optional<Rank> FindRank(SequenceId sequence) const;
 
   // Walks everything; for tests and soak runs. Never called by a step.
   Status CheckInvariants() const;
   // Comparisons made and sequences passed over in the waiting queue: its cost without a clock.
   std::uint64_t queue_work() const { return waiting_.work(); }
   const KvManager& kv() const { return kv_; }
+  const Learnt& learnt() const { return *learnt_; }
 
  private:
   enum class Admission : std::uint8_t { kAdmitted, kDeferred, kBlocked };
@@ -62,18 +74,36 @@ class StepScheduler final : public Scheduler {
     void Remove(const Sequence& sequence);
   };
 
+  // What preempts: somebody who goes first, or the growth of those who run.
+  enum class Cause : std::uint8_t { kOrder, kGrowth };
+
+  // step_scheduler_queue.cc
+  void EnterQueue(Sequence* sequence, TimePoint now);
+  void LeaveQueue(Sequence* sequence);
+  void LeaveReviews(Sequence* sequence);
+  void ReviewWaiting(TimePoint now);
+  bool ReviewStarving(Sequence* sequence, TimePoint now);
+  bool HasRoomForLife(const Sequence& sequence) const;
+  bool IsLate(const Sequence& sequence, TimePoint now) const;
+  std::optional<TimePoint> LateAt(const Sequence& sequence) const;
+  Rank RankOf(const Sequence& sequence, TimePoint now) const;
+  bool Rerank(Sequence* sequence, TimePoint now);
+
   // step_scheduler_plan.cc
   bool HasScheduled() const;
   void GrowDecoders(StepPlan* plan);
   void ScheduleChunks(StepPlan* plan);
+  void StartBudget();
+  std::int32_t ChunkFor(const Sequence& sequence) const;
   Admission TryAdmit(Sequence* candidate, StepPlan* plan);
   bool Admit(Sequence* candidate);
   std::int64_t BlocksWanted(const Sequence& candidate, const Demand& demand) const;
   std::int32_t FreeSeats() const;
   std::int32_t CountVictims(const Sequence& candidate, std::int64_t available);
   bool MayPreempt(const Sequence& candidate, const Sequence& victim) const;
+  double SecondsToRestore(std::int32_t tokens) const;
   bool IsWorthWaiting(const Sequence& candidate) const;
-  void Preempt(Sequence* victim, StepPlan* plan);
+  void Preempt(Sequence* victim, Cause cause, StepPlan* plan);
   void Emit(StepPlan* plan);
   void EmitSlice(const Sequence& sequence, StepPlan* plan) const;
   std::size_t InsertRunning(Sequence* sequence);
@@ -82,17 +112,26 @@ class StepScheduler final : public Scheduler {
   // step_scheduler.cc
   Status CheckSubmit(const SubmitRequest& request) const;
   void AttachOutcomes(const StepResult& result);
+  void Expect(Sequence* sequence);
+  void Serve(Sequence* sequence, Duration elapsed);
   bool Advance(Sequence* sequence);
   void Finish(Sequence* sequence);
-  bool Rerank(Sequence* sequence);
-  Rank RankOf(const Sequence& sequence) const;
+  void Depart(Sequence* sequence);
   void Move(Sequence* sequence, SequencePhase next);
 
   const SchedulerConfig config_;
+  const std::unique_ptr<Learnt> learnt_;
   const std::unique_ptr<Policy> policy_;
+  const AdmissionRules rules_;
   KvManager kv_;
   std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
-  WaitingQueue waiting_;            // kWaiting, kPreempted
+  WaitingQueue waiting_;  // kWaiting, kPreempted
+  ReviewQueue starving_;  // of these: by promote_at
+  ReviewQueue expiring_;  // and by late_at
+  std::int32_t promoted_for_life_ = 0;
+  std::int32_t promoted_blocks_ = 0;  // that those needed when they were promoted
+  double lost_seconds_ = 0;           // predicted work lost to preemptions by order that is not paid off yet
+  FairShare shares_;
   std::vector<Sequence*> running_;  // kPrefilling, kDecoding; in order
   // Cancelled while the plan in flight still writes their blocks.
   std::vector<std::unique_ptr<Sequence>> draining_;
@@ -101,14 +140,20 @@ class StepScheduler final : public Scheduler {
   std::uint64_t last_step_ = 0;
   bool in_flight_ = false;  // the plan of last_step_
   bool repeat_ = false;     // the last step failed: the next plan is the same again
+  TimePoint planned_at_{};  // the plan in flight
+  TimePoint now_{};         // of the call under way
+  StepLoad load_;
 
   // Buffers and counts of the plan being made.
   PrefixMatch match_;
   ReleasePreview preview_{kv_};
   Demand demand_;
   std::int32_t budget_ = 0;
+  std::optional<double> budget_seconds_;  // for chunks, where a gap between tokens is to be kept
+  bool first_chunk_ = true;
 
   std::uint64_t preemptions_ = 0;
+  std::uint64_t promotions_ = 0;
   std::uint64_t recomputed_tokens_ = 0;
   std::uint64_t prefix_query_tokens_ = 0;
   std::uint64_t prefix_hit_tokens_ = 0;

@@ -66,11 +66,31 @@ Status StepScheduler::CheckInvariants() const {
   if (running_.size() > static_cast<std::size_t>(config_.max_sequences)) {
     return Status::Internal("scheduler: more running sequences than seats");
   }
+  std::size_t starving = 0;
+  std::size_t expiring = 0;
   for (const Sequence* sequence : waiting_) {
     if (Status status = CheckWaiting(*sequence); !status.ok()) return status;
+    starving += sequence->promote_at.has_value() ? 1 : 0;
+    expiring += sequence->late_at.has_value() ? 1 : 0;
+  }
+  if (starving != starving_.size() || expiring != expiring_.size()) {
+    return Status::Internal("scheduler: the review queues hold others than those who wait");
+  }
+  std::int32_t promoted = 0;
+  std::int32_t promoted_blocks = 0;
+  for (const auto& [id, sequence] : sequences_) {
+    promoted += sequence->promoted_for_life ? 1 : 0;
+    promoted_blocks += sequence->promoted_blocks;
+  }
+  if (promoted != promoted_for_life_ || promoted_blocks != promoted_blocks_) {
+    return Status::Internal("scheduler: " + std::to_string(promoted) + " promoted for life, counted as " +
+                            std::to_string(promoted_for_life_));
   }
   for (const Sequence* sequence : running_) {
     if (Status status = CheckRunning(*sequence, kv_, in_flight_ || repeat_); !status.ok()) return status;
+    if (sequence->promote_at.has_value() || sequence->late_at.has_value()) {
+      return Fault(*sequence, "runs and is listed for review");
+    }
   }
   if (!std::ranges::is_sorted(running_, {}, [](const Sequence* s) -> const Rank& { return s->rank; })) {
     return Status::Internal("scheduler: the running sequences are out of order");

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "sched/step_scheduler.h"
 
@@ -15,6 +16,11 @@ constexpr std::int64_t kSharedBudgetDivisor = 8;
 // Keeps the doubling of the reserve within 64 bits; by then it is the worst case anyway.
 constexpr std::int32_t kMaxDoublings = 24;
 
+constexpr std::int32_t kLeastChunk = 16;
+
+// The time over which work lost may exceed its part: a burst of arrivals may preempt everybody once.
+constexpr double kLostAllowance = 30;
+
 }  // namespace
 
 void StepScheduler::Demand::Add(const Sequence& sequence) {
@@ -27,10 +33,13 @@ void StepScheduler::Demand::Remove(const Sequence& sequence) {
   growing_sequences -= sequence.growth() > 0 ? 1 : 0;
 }
 
-void StepScheduler::Plan(TimePoint /*now*/, StepPlan* plan) {
+void StepScheduler::Plan(TimePoint now, StepPlan* plan) {
   plan->Clear();
   if (in_flight_) return;
+  now_ = now;
+  planned_at_ = now;
   if (!(repeat_ && HasScheduled())) {
+    ReviewWaiting(now);
     GrowDecoders(plan);
     ScheduleChunks(plan);
   }
@@ -51,19 +60,41 @@ void StepScheduler::GrowDecoders(StepPlan* plan) {
       sequence->scheduled = 1;
       ++i;
     } else {
-      Preempt(running_.back(), plan);  // perhaps the sequence itself, which ends the loop
+      Preempt(running_.back(), Cause::kGrowth, plan);  // perhaps the sequence itself, which ends the loop
     }
   }
 }
 
-void StepScheduler::ScheduleChunks(StepPlan* plan) {
+void StepScheduler::StartBudget() {
   budget_ = config_.max_batch_tokens;
+  budget_seconds_.reset();
+  first_chunk_ = true;
   demand_ = {};
+  StepLoad decoding;
   for (const Sequence* sequence : running_) {
     budget_ -= sequence->scheduled;
     demand_.Add(*sequence);
+    decoding.decoders += sequence->scheduled;
+    decoding.context += sequence->scheduled * sequence->size();
   }
-  bool admitting = true;
+  if (config_.token_gap_target <= Duration::zero() || decoding.decoders <= 0) return;
+  if (!learnt_->latency.fitted()) return;
+  budget_seconds_ = ToSeconds(config_.token_gap_target) - learnt_->latency.StepSeconds(decoding);
+}
+
+// How much of its prompt goes into this step; 0: it must wait.
+std::int32_t StepScheduler::ChunkFor(const Sequence& sequence) const {
+  const std::int32_t most = std::min(budget_, sequence.remaining());
+  if (rules_.whole_prompts) return most == sequence.remaining() || first_chunk_ ? most : 0;
+  if (!budget_seconds_.has_value()) return most;
+  const std::int32_t fits = learnt_->latency.ChunkWithin(*budget_seconds_, sequence.computed, most);
+  // Prompts advance even where decoders alone take longer than the gap that is wanted.
+  return first_chunk_ ? std::max(fits, std::min(most, kLeastChunk)) : fits;
+}
+
+void StepScheduler::ScheduleChunks(StepPlan* plan) {
+  StartBudget();
+  bool admitting = !rules_.closed_batches || running_.empty();
   auto candidate = waiting_.begin();
   std::size_t next = 0;
   while (budget_ > 0) {
@@ -81,14 +112,19 @@ void StepScheduler::ScheduleChunks(StepPlan* plan) {
         case Admission::kAdmitted: {
           Sequence* admitted = *candidate;
           candidate = waiting_.Erase(candidate);
+          LeaveReviews(admitted);
           next = InsertRunning(admitted);
           break;
         }
       }
     } else if (has_chunk) {
       Sequence* sequence = running_[next++];
-      sequence->scheduled = std::min(budget_, sequence->remaining());
+      sequence->scheduled = ChunkFor(*sequence);
+      if (sequence->scheduled == 0) return;
       budget_ -= sequence->scheduled;
+      first_chunk_ = false;
+      if (budget_seconds_.has_value())
+        *budget_seconds_ -= learnt_->latency.ChunkSeconds(sequence->scheduled, sequence->computed);
     } else {
       return;
     }
@@ -116,7 +152,7 @@ StepScheduler::Admission StepScheduler::TryAdmit(Sequence* candidate, StepPlan* 
   }
   const std::int32_t victims = CountVictims(*candidate, available);
   if (victims == 0) return Admission::kBlocked;
-  for (std::int32_t i = 0; i < victims; ++i) Preempt(running_.back(), plan);
+  for (std::int32_t i = 0; i < victims; ++i) Preempt(running_.back(), Cause::kOrder, plan);
   return Admit(candidate) ? Admission::kAdmitted : Admission::kBlocked;
 }
 
@@ -134,7 +170,14 @@ bool StepScheduler::Admit(Sequence* candidate) {
     prefix_query_tokens_ += static_cast<std::uint64_t>(candidate->prompt_tokens);
     prefix_hit_tokens_ += static_cast<std::uint64_t>(candidate->cached_tokens);
   }
-  candidate->admitted_before = true;
+  // What was found in the cache was not lost.
+  if (const double booked = std::exchange(candidate->lost_seconds, 0); booked > 0) {
+    const std::int32_t lost = std::max(candidate->most_computed - candidate->computed, 0);
+    lost_seconds_ = std::max(lost_seconds_ + std::min(SecondsToRestore(lost), booked) - booked, 0.0);
+  }
+  if (!std::exchange(candidate->admitted_before, true) && candidate->share_of.has_value()) {
+    shares_.Start(*candidate->share_of, candidate->expected_service);
+  }
   Move(candidate, SequencePhase::kPrefilling);
   demand_.Add(*candidate);
   return true;
@@ -146,8 +189,10 @@ std::int64_t StepScheduler::BlocksWanted(const Sequence& candidate, const Demand
   const std::int32_t blocks = kv_.BlocksFor(candidate.size());
   const std::int32_t growth = candidate.max_blocks - blocks;
   const std::int64_t growing = demand.growing_sequences + (growth > 0 ? 1 : 0);
-  const std::int64_t reserve =
-      std::min(demand.growth_blocks + growth, growing << std::min(candidate.preemptions, kMaxDoublings));
+  const std::int64_t worst = demand.growth_blocks + growth;
+  const std::int64_t reserve = rules_.reserves_max_tokens
+                                   ? worst
+                                   : std::min(worst, growing << std::min(candidate.evictions, kMaxDoublings));
   return blocks - static_cast<std::int64_t>(match_.blocks.size()) + match_.unreferenced + reserve;
 }
 
@@ -169,8 +214,9 @@ std::int32_t StepScheduler::CountVictims(const Sequence& candidate, std::int64_t
 
 bool StepScheduler::MayPreempt(const Sequence& candidate, const Sequence& victim) const {
   if (victim.rank < candidate.rank) return false;
-  if (candidate.priority != victim.priority) return true;
-  return policy_->MayPreempt(candidate.Snapshot(), victim.Snapshot());
+  if (candidate.priority != victim.priority || candidate.late != victim.late) return true;
+  if (lost_seconds_ > kLostAllowance * config_.max_lost_part && config_.max_lost_part < 1) return false;
+  return policy_->MayPreempt(candidate.Snapshot(now_), victim.Snapshot(now_));
 }
 
 // Whether a prompt chunk of the plan being made computes blocks that the candidate would otherwise compute
@@ -195,19 +241,29 @@ bool StepScheduler::IsWorthWaiting(const Sequence& candidate) const {
   return false;
 }
 
-void StepScheduler::Preempt(Sequence* victim, StepPlan* plan) {
+// What computing so many tokens again takes off everybody's time.
+double StepScheduler::SecondsToRestore(std::int32_t tokens) const {
+  return learnt_->latency.ChunkSeconds(tokens, 0);
+}
+
+void StepScheduler::Preempt(Sequence* victim, Cause cause, StepPlan* plan) {
+  if (cause == Cause::kOrder) {
+    victim->lost_seconds = SecondsToRestore(victim->computed);
+    lost_seconds_ += victim->lost_seconds;
+  }
   plan->preempted.push_back({victim->id, victim->computed});
   demand_.Remove(*victim);
   budget_ += victim->scheduled;
-  kv_.Release(&victim->table);
+  kv_.Release(&victim->table, /*wanted=*/true);
   victim->computed = 0;
   victim->scheduled = 0;
   victim->preempted_in = last_step_ + 1;
   ++victim->preemptions;
+  if (cause == Cause::kGrowth) ++victim->evictions;
   ++preemptions_;
   Move(victim, SequencePhase::kPreempted);
   EraseRunning(victim);
-  waiting_.Insert(victim);
+  EnterQueue(victim, now_);
 }
 
 void StepScheduler::Emit(StepPlan* plan) {
@@ -219,9 +275,20 @@ void StepScheduler::Emit(StepPlan* plan) {
 
   plan->step = ++last_step_;
   in_flight_ = true;
+  load_ = {};
   for (const SequencePhase phase : {SequencePhase::kDecoding, SequencePhase::kPrefilling}) {
     for (const Sequence* sequence : running_) {
       if (sequence->phase() == phase && sequence->scheduled > 0) EmitSlice(*sequence, plan);
+    }
+  }
+  for (const Slice& slice : plan->slices) {
+    const double tokens = slice.token_count;
+    if (slice.token_count == 1) {
+      load_.decoders += 1;
+      load_.context += slice.position + 1;
+    } else {
+      load_.prompt_tokens += tokens;
+      load_.prompt_pairs += tokens * slice.position + tokens * (tokens + 1) / 2;
     }
   }
 }

@@ -110,6 +110,40 @@ TEST(StepCostModel, AddsUpByHand) {
   EXPECT_EQ(cost.Cost(plan), FromSeconds(1 + 4 * 0.5 + (8 + 3 + 4 + 5) * 0.25));
 }
 
+TEST(StepCostModel, ChargesSlicesContextAndRestoredTokens) {
+  StepCostModel cost{.step_seconds = 1, .token_seconds = 0.5, .slice_seconds = 2, .context_seconds = 0.125};
+  StepPlan plan;
+  plan.slices = {{.position = 7, .token_count = 1}, {.position = 2, .token_count = 4}};
+  EXPECT_EQ(cost.Cost(plan), FromSeconds(1 + 2 * 2 + 5 * 0.5 + (8 + 6) * 0.125));
+  const std::vector<std::int32_t> restored = {0, 3};
+  EXPECT_EQ(cost.Cost(plan, restored), cost.Cost(plan)) << "computed again at the price of any other";
+  cost.restore_seconds = 0.01;
+  EXPECT_EQ(cost.Cost(plan, restored), FromSeconds(1 + 2 * 2 + 2 * 0.5 + (8 + 6) * 0.125 + 3 * 0.01));
+}
+
+// Request-level batching returns all answers of a batch at its end.
+TEST(Simulator, AnswersMayReturnTogether) {
+  SchedulerConfig config = Config();
+  config.policy = "request";
+  const StepCostModel cost{.step_seconds = 1, .token_seconds = 0, .attention_seconds = 0};
+  std::vector<SimulatedRequest> requests(3);
+  requests[0].output_tokens = 2;
+  requests[1].output_tokens = 5;
+  requests[2].output_tokens = 1;
+  requests[2].arrival = TimePoint(FromSeconds(0.5));
+  for (const bool together : {false, true}) {
+    ManualClock clock;
+    auto scheduler = Scheduler::Create(config);
+    Simulator simulator(scheduler->get(), &clock, cost);
+    if (together) simulator.ReturnAnswersTogether();
+    const auto report = simulator.Run(requests);
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report->outcomes[0].finish, TimePoint(FromSeconds(together ? 5 : 2)));
+    EXPECT_EQ(report->outcomes[1].finish, TimePoint(FromSeconds(5)));
+    EXPECT_EQ(report->outcomes[2].finish, TimePoint(FromSeconds(6)));
+  }
+}
+
 // One server, constant service time, Poisson arrivals: queueing theory knows the mean wait
 // (Pollaczek-Khinchine).
 TEST(Simulator, MatchesQueueingTheory) {
@@ -152,6 +186,7 @@ TEST(Simulator, AStallIsReportedAndNotWaitedFor) {
     void Complete(const StepResult&, TimePoint) override {}
     std::optional<SequenceState> Find(SequenceId) const override { return std::nullopt; }
     SchedulerStats Stats() const override { return {}; }
+    LatencyCoefficients Latency() const override { return {}; }
     std::string DebugString() const override { return "the dump"; }
   };
   Stalled scheduler;
@@ -299,6 +334,36 @@ TEST(Scheduling, FirstTokensComeInOrderOfArrival) {
   for (std::size_t i = 1; i < requests.size(); ++i) {
     EXPECT_LE(simulation.report.outcomes[i - 1].first_token, simulation.report.outcomes[i].first_token) << i;
   }
+}
+
+// A stream of short requests that never ends, at nine tenths of the capacity of one seat, and a long one that
+// would wait for its end.
+TEST(Scheduling, ALongRequestIsServedWithinTheBound) {
+  const StepCostModel cost{.step_seconds = 0.010, .token_seconds = 0, .attention_seconds = 0};
+  std::vector<SimulatedRequest> requests;
+  for (const TimePoint arrival : PoissonArrivals(18, 4000, 3)) {
+    SimulatedRequest request;
+    request.arrival = arrival;
+    request.output_tokens = 5;
+    request.max_tokens = 500;
+    requests.push_back(request);
+  }
+  requests[200].output_tokens = 400;
+  const auto taken = [&](const char* policy, Duration bound) {
+    SchedulerConfig config = Config();
+    config.policy = policy;
+    config.max_sequences = 1;
+    config.settings.starvation_bound = bound;
+    config.settings.ageing_bound = bound;
+    const Simulation simulation = Simulate(config, cost, requests);
+    return ToSeconds(simulation.report.outcomes[200].finish - requests[200].arrival);
+  };
+  // 4 s of work at a tenth of the seat's time take 40 s, give or take the noise of arrivals.
+  EXPECT_GT(taken("mlfq", Duration(0)), 15);
+  EXPECT_GT(taken("index", Duration(0)), 15);
+  // Promoted after 2 s, the index policy lets it finish.
+  EXPECT_LT(taken("index", std::chrono::seconds(2)), 15);
+  EXPECT_LT(taken("mlfq", std::chrono::milliseconds(100)), taken("mlfq", Duration(0)));
 }
 
 }  // namespace

@@ -10,13 +10,16 @@
 namespace skipjack {
 namespace {
 
-TEST(Policy, RankComparesClassThenPolicyThenTicket) {
+TEST(Policy, RankComparesClassThenDeadlineThenShareThenPolicyThenTicket) {
   const std::vector<Rank> in_order = {
       {.priority = PriorityClass::kRealtime, .policy = {9, 9}, .ticket = 9},
+      {.priority = PriorityClass::kInteractive, .share = -1, .policy = {9, 9}, .ticket = 9},
       {.priority = PriorityClass::kInteractive, .policy = {0, 5}, .ticket = 8},
       {.priority = PriorityClass::kInteractive, .policy = {0, 6}, .ticket = 1},
       {.priority = PriorityClass::kInteractive, .policy = {0, 6}, .ticket = 2},
       {.priority = PriorityClass::kInteractive, .policy = {1, 0}, .ticket = 0},
+      {.priority = PriorityClass::kInteractive, .share = 1, .policy = {0, 0}, .ticket = 0},
+      {.priority = PriorityClass::kInteractive, .late = true, .policy = {0, 0}, .ticket = 0},
       {.priority = PriorityClass::kBatch, .policy = {0, 0}, .ticket = 0},
   };
   EXPECT_TRUE(std::ranges::is_sorted(in_order));
@@ -35,8 +38,11 @@ TEST(FcfsPolicy, OrdersByArrivalWhateverElseHappens) {
 }
 
 TEST(Policy, UnknownNamesAreRefusedWithTheKnownOnes) {
-  EXPECT_EQ((*MakePolicy("fcfs"))->name(), "fcfs");
-  const Status status = MakePolicy("lifo").status();
+  const Learnt learnt;
+  for (const char* name : {"request", "orca", "fcfs", "mlfq", "index"}) {
+    EXPECT_EQ((*MakePolicy(name, {}, learnt))->name(), name);
+  }
+  const Status status = MakePolicy("lifo", {}, learnt).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("'lifo'"), std::string::npos);
   EXPECT_NE(status.message().find("fcfs"), std::string::npos);

@@ -8,6 +8,8 @@
 #include <memory>
 #include <new>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "sched/fcfs_policy.h"
@@ -149,6 +151,60 @@ TEST_F(SchedulerCost, EnteringAndLeavingTheQueueIsLogarithmic) {
   for (int i = 0; i < 100; ++i) Step();
   EXPECT_LE(scheduler_.queue_work() - before, 100 * kSeats * most);
   EXPECT_GT(scheduler_.Stats().running, 0);
+}
+
+// Feedback queues under overload: newcomers preempt, sequences sink, thousands starve at the same moment. A
+// step still touches only what it changes.
+TEST(SchedulerQueueCost, FeedbackQueuesCostTheLogarithmOfTheQueue) {
+  constexpr int kSteps = 400;
+  for (const char* policy : {"mlfq", "index"}) {
+    SchedulerConfig config = Config();
+    config.policy = policy;
+    config.settings.starvation_bound = std::chrono::milliseconds(100);
+    config.settings.ageing_bound = std::chrono::milliseconds(100);
+    config.max_lost_part = 1;
+    auto learnt = std::make_unique<Learnt>();
+    auto made = std::move(*MakePolicy(config.policy, config.settings, *learnt));
+    StepScheduler scheduler(config, std::move(made), std::move(learnt));
+    StepPlan plan;
+    StepResult result;
+    TimePoint now;
+    SequenceId next = 1;
+    const auto submit = [&](std::int32_t prompt_tokens) {
+      SubmitRequest request;
+      request.sequence = next++;
+      request.prompt.resize(static_cast<std::size_t>(prompt_tokens));
+      std::iota(request.prompt.begin(), request.prompt.end(), static_cast<TokenId>(request.sequence * 1000));
+      request.max_tokens = 100;
+      request.arrival = now;
+      ASSERT_TRUE(scheduler.Submit(std::move(request)).ok());
+    };
+    for (SequenceId i = 0; i < kQueued; ++i) submit(40);
+    const std::uint64_t before = scheduler.queue_work();
+    std::uint64_t changes = 0;
+    for (int step = 0; step < kSteps; ++step) {
+      submit(8);
+      const SchedulerStats then = scheduler.Stats();
+      scheduler.Plan(now, &plan);
+      now += std::chrono::milliseconds(5);
+      result.step = plan.step;
+      result.outcomes.clear();
+      for (const Slice& slice : plan.slices) {
+        if (slice.sample) result.outcomes.push_back({.sequence = slice.sequence, .token = 1});
+      }
+      scheduler.Complete(result, now);
+      // Entering, leaving, and both for each promotion or look at one that cannot be promoted.
+      changes += 1 + plan.preempted.size() + plan.slices.size();
+      changes += 2 * (scheduler.Stats().promotions - then.promotions) + 2;
+    }
+    const double most = 3 * std::log2(static_cast<double>(kQueued));
+    EXPECT_LE(static_cast<double>(scheduler.queue_work() - before), static_cast<double>(changes) * most)
+        << policy;
+    EXPECT_GT(scheduler.Stats().preemptions, 100u) << policy;
+    if (std::string(policy) == "mlfq") {
+      EXPECT_GT(scheduler.Stats().promotions, 1000u);
+    }
+  }
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ std::uint64_t Mix(std::uint64_t state, std::uint64_t value) {
 
 constexpr std::uint64_t kVocabulary = 3;  // small, so that continuations meet again
 
+std::unique_ptr<StepScheduler> MakeScheduler(const SchedulerConfig& config, std::unique_ptr<Policy> policy) {
+  auto learnt = std::make_unique<Learnt>();
+  if (policy == nullptr) policy = std::move(*MakePolicy(config.policy, config.settings, *learnt));
+  return std::make_unique<StepScheduler>(config, std::move(policy), std::move(learnt));
+}
+
 }  // namespace
 
 std::vector<TokenId> Range(TokenId first, std::int32_t count) {
@@ -28,8 +34,7 @@ std::vector<TokenId> Range(TokenId first, std::int32_t count) {
 
 SchedulerHarness::SchedulerHarness(const SchedulerConfig& config, std::unique_ptr<Policy> policy)
     : config_(config),
-      scheduler_(std::make_unique<StepScheduler>(
-          config, policy != nullptr ? std::move(policy) : std::make_unique<FcfsPolicy>())),
+      scheduler_(MakeScheduler(config, std::move(policy))),
       memory_(static_cast<std::size_t>(config.kv_blocks) * static_cast<std::size_t>(config.block_tokens), 0) {
 }
 
@@ -40,7 +45,9 @@ Status SchedulerHarness::Submit(SequenceId id, std::vector<TokenId> prompt, std:
   request.prompt = prompt;
   request.max_tokens = max_tokens;
   request.cache_salt = options.salt;
+  request.tenant = options.tenant;
   request.priority = options.priority;
+  request.deadline = options.deadline;
   request.arrival = TimePoint(Duration(options.arrival));
   Status status = scheduler_->Submit(std::move(request));
   if (status.ok()) {
@@ -170,7 +177,7 @@ void SchedulerHarness::Complete(const std::function<void(std::vector<SliceOutcom
     result.outcomes.push_back({.sequence = slice.sequence, .token = token});
   }
   if (edit) edit(&result.outcomes);
-  now_ += Duration(1000);
+  now_ += step_time_;
   scheduler_->Complete(result, now_);
   for (const SliceOutcome& outcome : result.outcomes) {
     const auto found = known_.find(outcome.sequence);

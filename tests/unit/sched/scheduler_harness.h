@@ -37,12 +37,18 @@ struct SubmitOptions {
   std::string salt = {};
   PriorityClass priority = PriorityClass::kInteractive;
   std::int64_t arrival = 0;  // nanoseconds
+  std::string tenant = {};
+  std::optional<TimePoint> deadline = {};
 };
 
 class SchedulerHarness {
  public:
+  // Without a policy, the one that the configuration names.
   explicit SchedulerHarness(const SchedulerConfig& config, std::unique_ptr<Policy> policy = nullptr);
 
+  // How long each step takes; a microsecond at first.
+  void SetStepTime(Duration duration) { step_time_ = duration; }
+  TimePoint now() const { return now_; }
   StepScheduler& scheduler() { return *scheduler_; }
   const SchedulerConfig& config() const { return config_; }
 
@@ -88,6 +94,7 @@ class SchedulerHarness {
   std::vector<Chain> memory_;  // [kv_blocks, block_tokens]
   StepPlan plan_;
   TimePoint now_;
+  Duration step_time_{1000};
 };
 
 // `count` tokens from `first` on, each one more than the one before.
