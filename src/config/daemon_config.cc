@@ -96,9 +96,16 @@ void ReadKv(ConfigSection section, KvConfig* kv) {
 }
 
 void ReadScheduler(ConfigSection section, SchedulerSettings* scheduler) {
-  section.Choice("policy", {"fcfs"}, &scheduler->policy);
+  section.Choice("policy", {"request", "orca", "fcfs", "mlfq", "index"}, &scheduler->policy);
   section.Integer("max_batch_tokens", 1, 1 << 20, &scheduler->max_batch_tokens);
   section.Integer("max_sequences", 1, 65536, &scheduler->max_sequences);
+  section.Seconds("quantum", 0, 60, &scheduler->quantum_seconds);
+  section.Seconds("starvation_bound", 0, kDay, &scheduler->starvation_bound_seconds);
+  section.Seconds("ageing_bound", 0, kDay, &scheduler->ageing_bound_seconds);
+  section.Integer("hysteresis_percent", 0, 1000, &scheduler->hysteresis_percent);
+  section.Integer("max_lost_percent", 0, 100, &scheduler->max_lost_percent);
+  section.Seconds("token_gap_target", 0, 60, &scheduler->token_gap_target_seconds);
+  section.Flag("tenant_fairness", &scheduler->tenant_fairness);
   section.Finish();
   if (scheduler->max_batch_tokens < scheduler->max_sequences) {
     section.Error(

@@ -50,9 +50,16 @@ struct KvConfig {
 };
 
 struct SchedulerSettings {
-  std::string policy = "fcfs";
+  std::string policy = "fcfs";  // request orca fcfs mlfq index
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 32;
+  double quantum_seconds = 0;  // 0: the minimum iteration time
+  double starvation_bound_seconds = 3;
+  double ageing_bound_seconds = 120;
+  std::int32_t hysteresis_percent = 30;
+  std::int32_t max_lost_percent = 2;
+  double token_gap_target_seconds = 0;  // 0: none
+  bool tenant_fairness = false;
 };
 
 struct ModelEntry {

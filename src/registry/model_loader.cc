@@ -168,7 +168,15 @@ Result<CpuRunnerOptions> PlanRunner(const ModelEntry& entry, const ModelConfig& 
 EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
                          std::int32_t max_waiting_sequences, const ServedModel& model) {
   EngineOptions options;
-  options.scheduler = {.policy = entry.scheduler.policy,
+  const SchedulerSettings& scheduler = entry.scheduler;
+  options.scheduler = {.policy = scheduler.policy,
+                       .settings = {.quantum = FromSeconds(scheduler.quantum_seconds),
+                                    .starvation_bound = FromSeconds(scheduler.starvation_bound_seconds),
+                                    .ageing_bound = FromSeconds(scheduler.ageing_bound_seconds),
+                                    .hysteresis = scheduler.hysteresis_percent / 100.0},
+                       .max_lost_part = scheduler.max_lost_percent / 100.0,
+                       .tenant_fairness = scheduler.tenant_fairness,
+                       .token_gap_target = FromSeconds(scheduler.token_gap_target_seconds),
                        .max_batch_tokens = limits.max_step_tokens,
                        .max_sequences = limits.max_slices,
                        .max_queued = max_waiting_sequences,

@@ -81,7 +81,10 @@ models:
       disk: {path: /d, size: 3GiB}
       dtype: f32
       prefix_cache: false
-    scheduler: {policy: fcfs, max_batch_tokens: 12, max_sequences: 11}
+    scheduler:
+      {policy: index, max_batch_tokens: 12, max_sequences: 11, quantum: 13ms, starvation_bound: 14s,
+       ageing_bound: 15m, hysteresis_percent: 16, max_lost_percent: 17, token_gap_target: 18ms,
+       tenant_fairness: true}
   - {name: "2", path: b}
 log: {level: debug, format: json}
 )");
@@ -125,9 +128,16 @@ log: {level: debug, format: json}
   EXPECT_EQ(model.kv.disk_size, 3ll << 30);
   EXPECT_EQ(model.kv.dtype, "f32");
   EXPECT_FALSE(model.kv.prefix_cache);
-  EXPECT_EQ(model.scheduler.policy, "fcfs");
+  EXPECT_EQ(model.scheduler.policy, "index");
   EXPECT_EQ(model.scheduler.max_batch_tokens, 12);
   EXPECT_EQ(model.scheduler.max_sequences, 11);
+  EXPECT_EQ(model.scheduler.quantum_seconds, 0.013);
+  EXPECT_EQ(model.scheduler.starvation_bound_seconds, 14);
+  EXPECT_EQ(model.scheduler.ageing_bound_seconds, 900);
+  EXPECT_EQ(model.scheduler.hysteresis_percent, 16);
+  EXPECT_EQ(model.scheduler.max_lost_percent, 17);
+  EXPECT_EQ(model.scheduler.token_gap_target_seconds, 0.018);
+  EXPECT_TRUE(model.scheduler.tenant_fairness);
   EXPECT_EQ(config->models[1].name, "2");
   EXPECT_EQ(config->log.level, "debug");
   EXPECT_EQ(config->log.format, "json");
@@ -216,7 +226,7 @@ TEST(DaemonConfigTest, OutOfRange) {
   EXPECT_THAT(ModelError("    compute: int4\n"),
               HasSubstr("must be one of auto, f32, bf16, int8, got 'int4'"));
   EXPECT_THAT(ModelError("    scheduler: {policy: lottery}\n"),
-              HasSubstr("must be one of fcfs, got 'lottery'"));
+              HasSubstr("must be one of request, orca, fcfs, mlfq, index, got 'lottery'"));
   EXPECT_THAT(Error("server: {limits: {max_request_bytes: 1}}\n" + kModels),
               HasSubstr("must be 1KiB to 1GiB, got '1'"));
   EXPECT_THAT(Error("server: {limits: {idle_timeout: 2000h}}\n" + kModels), HasSubstr("must be 1s to 24h"));
