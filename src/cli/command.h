@@ -15,6 +15,7 @@ void AddInspectCommand(CLI::App* app, Run* run);
 void AddCheckConfigCommand(CLI::App* app, Run* run);
 void AddDevicesCommand(CLI::App* app, Run* run);
 void AddBenchCommand(CLI::App* app, Run* run);
+void AddSimulateCommand(CLI::App* app, Run* run);
 void AddHealthCommand(CLI::App* app, Run* run);  // only in builds with gRPC
 
 }  // namespace skipjack::cli

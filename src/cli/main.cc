@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   skipjack::cli::AddCheckConfigCommand(&app, &run);
   skipjack::cli::AddDevicesCommand(&app, &run);
   skipjack::cli::AddBenchCommand(&app, &run);
+  skipjack::cli::AddSimulateCommand(&app, &run);
 #ifdef SKIPJACK_WITH_GRPC
   skipjack::cli::AddHealthCommand(&app, &run);
 #endif
