@@ -11,8 +11,11 @@
 namespace skipjack {
 namespace {
 
-SchedulerConfig Config(std::int32_t running) {
+constexpr const char* kPolicies[] = {"fcfs", "mlfq", "index"};
+
+SchedulerConfig Config(std::int64_t policy, std::int32_t running) {
   SchedulerConfig config;
+  config.policy = kPolicies[policy];
   config.max_batch_tokens = 2048;
   config.max_sequences = running;
   config.max_queued = 2000000;
@@ -42,18 +45,20 @@ void Step(Scheduler* scheduler, StepPlan* plan, StepResult* result) {
   scheduler->Complete(*result, TimePoint());
 }
 
-// range(0) decoders with prompts of 512 tokens, range(1) sequences waiting.
+// range(1) decoders with prompts of 512 tokens, range(2) sequences waiting. The clock stands still, so that
+// nobody sinks and the batch stays as it is; policies are asked all the same.
 void BM_DecodeStep(benchmark::State& state) {
-  const auto running = static_cast<std::int32_t>(state.range(0));
+  const auto running = static_cast<std::int32_t>(state.range(1));
+  state.SetLabel(kPolicies[state.range(0)]);
   StepPlan plan;
   StepResult result;
   std::unique_ptr<Scheduler> scheduler;
   SequenceId next = 1;
   const auto start = [&] {
-    scheduler = std::move(*Scheduler::Create(Config(running)));
+    scheduler = std::move(*Scheduler::Create(Config(state.range(0), running)));
     for (std::int32_t i = 0; i < running; ++i) Submit(scheduler.get(), next++, 512, 3000);
     while (plan.tokens.size() != static_cast<std::size_t>(running)) Step(scheduler.get(), &plan, &result);
-    for (std::int64_t i = 0; i < state.range(1); ++i) Submit(scheduler.get(), next++, 32, 1000);
+    for (std::int64_t i = 0; i < state.range(2); ++i) Submit(scheduler.get(), next++, 32, 1000);
   };
   start();
   std::int32_t steps = 0;
@@ -71,22 +76,22 @@ void BM_DecodeStep(benchmark::State& state) {
                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(BM_DecodeStep)
-    ->ArgNames({"running", "waiting"})
-    ->Args({1, 0})
-    ->Args({32, 0})
-    ->Args({32, 20000})
-    ->Args({256, 10000})
-    ->Args({256, 1000000})
+    ->ArgNames({"policy", "running", "waiting"})
+    ->Args({0, 1, 0})
+    ->Args({0, 32, 0})
+    ->Args({0, 32, 20000})
+    ->ArgsProduct({{0, 1, 2}, {256}, {10000, 1000000}})
     ->Unit(benchmark::kMicrosecond);
 
 // Sequences that come, compute a prompt of 64 tokens, sample once and go: all of a sequence's life but
 // decoding.
 void BM_Turnover(benchmark::State& state) {
-  std::unique_ptr<Scheduler> scheduler = std::move(*Scheduler::Create(Config(32)));
+  std::unique_ptr<Scheduler> scheduler = std::move(*Scheduler::Create(Config(state.range(0), 32)));
   StepPlan plan;
   StepResult result;
   SequenceId next = 1;
-  for (std::int64_t i = 0; i < state.range(0); ++i) Submit(scheduler.get(), next++, 64, 1);
+  state.SetLabel(kPolicies[state.range(0)]);
+  for (std::int64_t i = 0; i < state.range(1); ++i) Submit(scheduler.get(), next++, 64, 1);
   std::int64_t ended = 0;
   for (auto _ : state) {
     Step(scheduler.get(), &plan, &result);
@@ -95,7 +100,10 @@ void BM_Turnover(benchmark::State& state) {
   }
   state.SetItemsProcessed(ended);
 }
-BENCHMARK(BM_Turnover)->ArgName("waiting")->Arg(100)->Arg(20000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_Turnover)
+    ->ArgNames({"policy", "waiting"})
+    ->ArgsProduct({{0, 1, 2}, {100, 20000}})
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace skipjack
