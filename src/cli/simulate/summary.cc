@@ -2,10 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 namespace skipjack::cli {
 namespace {
@@ -14,22 +11,7 @@ nlohmann::json ToJson(const Quantity& q) {
   return {{"mean", q.mean}, {"p50", q.p50}, {"p95", q.p95}, {"p99", q.p99}};
 }
 
-double AtPercentile(const std::vector<double>& sorted, double part) {
-  const auto rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(sorted.size())));
-  return sorted[std::clamp<std::size_t>(rank, 1, sorted.size()) - 1];
-}
-
 }  // namespace
-
-Quantity Summarize(std::vector<double> values) {
-  if (values.empty()) return {};
-  std::ranges::sort(values);
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return {.mean = sum / static_cast<double>(values.size()),
-          .p50 = AtPercentile(values, 0.5),
-          .p95 = AtPercentile(values, 0.95),
-          .p99 = AtPercentile(values, 0.99)};
-}
 
 void SummarizeSamples(std::span<const Sample> samples, SimPoint* point) {
   const auto pick = [&](double Sample::*member) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "cli/bench/report.h"
 
 namespace skipjack::cli {
 
@@ -21,12 +22,7 @@ struct Sample {
   double slowdown = 0;  // jct over that of a machine with nothing else to do
 };
 
-struct Quantity {
-  double mean = 0;
-  double p50 = 0;
-  double p95 = 0;
-  double p99 = 0;
-};
+using Quantity = Distribution;
 
 // One policy at one load, all seeds together.
 struct SimPoint {
@@ -52,8 +48,6 @@ struct SimPoint {
   double wall_seconds = 0;
 };
 
-// Percentiles are order statistics, so that a value is always one that occurred.
-Quantity Summarize(std::vector<double> values);
 void SummarizeSamples(std::span<const Sample> samples, SimPoint* point);
 
 std::string SimTable(std::span<const SimPoint> points);
