@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
@@ -67,6 +68,9 @@ void LogFromGrpc(gpr_log_func_args* args) {
 void SetUpProcess() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // Held until the process ends: where the last user lets go, gRPC takes itself apart, and joining its own
+    // threads can take ten seconds.
+    grpc_init();
     gpr_set_log_function(LogFromGrpc);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });

@@ -1,5 +1,5 @@
-// A thread that hands output to gRPC. Serialising a message and writing it to its socket takes tens of
-// microseconds, which for every sequence of a step would be the step thread's otherwise.
+// A thread that hands output to gRPC. That does not block, but it serialises the message and may write it to
+// its socket at once, which for every sequence of a step would be the step thread's work otherwise.
 #pragma once
 
 #include <condition_variable>
