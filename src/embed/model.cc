@@ -29,7 +29,7 @@ ModelEntry ToEntry(const LoadOptions& options) {
   return entry;
 }
 
-// The daemon's configuration file checks these; here we must.
+// The daemon's configuration file checks these; here we must. What contradicts each other the loader refuses.
 Status CheckOptions(const LoadOptions& options) {
   struct Check {
     const char* name;
@@ -49,11 +49,6 @@ Status CheckOptions(const LoadOptions& options) {
     if (check.value >= check.low && check.value <= check.high) continue;
     return Status::InvalidArgument(
         fmt::format("{} must lie in [{}, {}], got {}", check.name, check.low, check.high, check.value));
-  }
-  if (options.max_batch_tokens < options.max_sequences) {
-    return Status::InvalidArgument(
-        fmt::format("max_batch_tokens ({}) must not be less than max_sequences ({})",
-                    options.max_batch_tokens, options.max_sequences));
   }
   return Status::Ok();
 }

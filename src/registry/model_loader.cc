@@ -17,6 +17,7 @@
 #include "model/gguf_file.h"
 #include "registry/kv_budget.h"
 #include "registry/tokenizer_source.h"
+#include "sched/check_config.h"
 
 namespace skipjack {
 namespace {
@@ -225,7 +226,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
   }
   // What the engine would refuse, before the weights are packed for it.
   EngineOptions options = PlanEngine(entry, plan->limits, max_waiting_sequences, *model);
-  if (const auto scheduler = Scheduler::Create(options.scheduler); !scheduler.ok()) return scheduler.status();
+  if (Status s = CheckSchedulerConfig(options.scheduler); !s.ok()) return s;
   Result<std::unique_ptr<ModelRunner>> runner =
       CreateCpuRunner(*source, *plan, progress, {.memory = &memory});
   if (!runner.ok()) return runner.status();

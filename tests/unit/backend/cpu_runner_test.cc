@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/memory_ledger.h"
-#include "tests/unit/backend/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/unit/backend/fake_machine.h"
 #include "tests/unit/backend/runner_harness.h"
 #include "tests/unit/backend/synthetic_model.h"
@@ -43,16 +43,16 @@ TEST(CpuRunnerTest, AStepAllocatesNothing) {
     const std::vector<BatchSlice> large = {{0, 250, 0, first, 50}, {250, 6, 100, second, 6}};
     const BatchSlice decode = {0, 1, 500, first, 1};
     const std::function<void(std::int32_t)> nothing = [](std::int32_t) {};
-    StartCountingAllocations();
+    const std::uint64_t before = AllocationCount();
     bool ok = true;
     for (int i = 0; i < 3; ++i) {
       ok = (*runner)->Forward({tokens, large}).ok() && ok;
       ok = (*runner)->Forward({std::span(tokens).first(1), {&decode, 1}}).ok() && ok;
       (*runner)->ParallelFor(10, nothing);
     }
-    const long allocations = StopCountingAllocations();
+    const std::uint64_t allocations = AllocationCount() - before;
     EXPECT_TRUE(ok);
-    EXPECT_EQ(allocations, 0);
+    EXPECT_EQ(allocations, 0U);
   }
 }
 

@@ -187,6 +187,11 @@ TEST(EmbedTest, ErrorsSayWhatIsWrong) {
   options.max_sequences = 0;
   EXPECT_FALSE(Model::Load(options, &error));
   EXPECT_EQ(error.message, "max_sequences must lie in [1, 4096], got 0");
+  options = Options();
+  options.max_batch_tokens = 3;  // of 4 sequences
+  EXPECT_FALSE(Model::Load(options, &error));
+  EXPECT_NE(error.message.find("max_batch_tokens (3) must be at least max_sequences (4)"), std::string::npos)
+      << error.message;
 
   const auto model = MustLoad();
   const auto refusal = [&](const Request& request) { return model->Generate(request).error; };

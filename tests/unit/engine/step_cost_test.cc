@@ -2,49 +2,15 @@
 // allocation functions.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/engine.h"
-
-namespace {
-
-std::atomic<std::uint64_t> allocations{0};
-
-void* CountedAllocate(std::size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return CountedAllocate(size);
-}
-void* operator new[](std::size_t size) {
-  return CountedAllocate(size);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocation_counter.h"
 
 namespace skipjack {
 namespace {
@@ -69,7 +35,7 @@ class NotingRunner final : public ModelRunner {
 
   Result<StepLogits> Forward(const StepBatch& batch) override {
     on_forward_();
-    notes_->push_back({allocations.load(), batch.tokens.size()});
+    notes_->push_back({AllocationCount(), batch.tokens.size()});
     for (std::size_t i = 0; i < logits_.size(); ++i)
       logits_[i] = static_cast<float>(i * 7919 % 1009) / 100.0f;
     StepLogits logits = {logits_, 0, kVocabulary};

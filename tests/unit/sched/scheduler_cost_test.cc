@@ -2,11 +2,8 @@
 // because it replaces the global allocation functions.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -14,38 +11,7 @@
 
 #include "sched/fcfs_policy.h"
 #include "sched/step_scheduler.h"
-
-namespace {
-
-std::atomic<std::uint64_t> allocations{0};
-
-void* CountedAllocate(std::size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return CountedAllocate(size);
-}
-void* operator new[](std::size_t size) {
-  return CountedAllocate(size);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocation_counter.h"
 
 namespace skipjack {
 namespace {
@@ -103,9 +69,9 @@ TEST_F(SchedulerCost, SteadyDecodingAllocatesNothing) {
   FillSeats();
   for (SequenceId id = 100; id < 100 + kQueued; ++id) Submit(id, 40, 1000);
   const std::int32_t blocks = scheduler_.Stats().blocks_used;
-  const std::uint64_t before = allocations.load();
+  const std::uint64_t before = AllocationCount();
   for (int i = 0; i < 300; ++i) Step();
-  EXPECT_EQ(allocations.load() - before, 0u);
+  EXPECT_EQ(AllocationCount() - before, 0u);
   EXPECT_GT(scheduler_.Stats().blocks_used, blocks + 300)
       << "tables grew and blocks were published meanwhile";
   EXPECT_TRUE(scheduler_.CheckInvariants().ok());
@@ -120,9 +86,9 @@ TEST_F(SchedulerCost, EvictionAllocatesNothing) {
   ASSERT_LE(scheduler_.Stats().blocks_free, 1);
   FillSeats();
   const std::int32_t cached = scheduler_.Stats().blocks_cached;
-  const std::uint64_t before = allocations.load();
+  const std::uint64_t before = AllocationCount();
   for (int i = 0; i < 300; ++i) Step();
-  EXPECT_EQ(allocations.load() - before, 0u);
+  EXPECT_EQ(AllocationCount() - before, 0u);
   EXPECT_LT(scheduler_.Stats().blocks_cached, cached - 300);
 }
 

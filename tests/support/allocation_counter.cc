@@ -1,18 +1,18 @@
-#include "tests/unit/backend/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
-std::atomic<bool> counting{false};
-std::atomic<long> allocations{0};
+std::atomic<std::uint64_t> allocations{0};
 
 void* CountedAllocate(std::size_t size, std::size_t alignment) {
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
+  allocations.fetch_add(1, std::memory_order_relaxed);
   void* memory = alignment <= alignof(std::max_align_t)
-                     ? std::malloc(size)
+                     ? std::malloc(size == 0 ? 1 : size)
                      : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) std::abort();
   return memory;
@@ -59,14 +59,8 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
 
 namespace skipjack {
 
-void StartCountingAllocations() {
-  allocations = 0;
-  counting = true;
-}
-
-long StopCountingAllocations() {
-  counting = false;
-  return allocations;
+std::uint64_t AllocationCount() {
+  return allocations.load(std::memory_order_relaxed);
 }
 
 }  // namespace skipjack
