@@ -97,7 +97,8 @@ Status CheckOptions(const ModelRunner& runner, const EngineOptions& options) {
 Result<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<ModelRunner> runner,
                                                const EngineOptions& options,
                                                std::shared_ptr<EngineObserver> observer) {
-  static const SystemClock kSystemClock;
+  // Never destroyed: an embedder's engines may outlive the other statics.
+  static const SystemClock& system_clock = *new SystemClock();
   if (Status status = CheckOptions(*runner, options); !status.ok()) return status;
   // The inbox bounds the queue, on the submitter's thread; what it accepted the scheduler must not refuse.
   SchedulerConfig config = options.scheduler;
@@ -105,7 +106,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<ModelRunner> runn
   Result<std::unique_ptr<Scheduler>> scheduler = Scheduler::Create(config);
   if (!scheduler.ok()) return scheduler.status();
   if (!observer) observer = std::make_shared<NoObserver>();
-  const Clock* clock = options.clock != nullptr ? options.clock : &kSystemClock;
+  const Clock* clock = options.clock != nullptr ? options.clock : &system_clock;
   StepLoop::Parts parts = {std::move(runner), *std::move(scheduler), std::move(observer), clock};
   auto loop = std::make_shared<StepLoop>(std::move(parts), options);
   if (options.warm_up > Duration::zero()) {

@@ -26,6 +26,12 @@ void* operator new(std::size_t size) {
 void* operator new[](std::size_t size) {
   return CountedAllocate(size, 1);
 }
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  return CountedAllocate(size, 1);
+}
+void* operator new[](std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  return CountedAllocate(size, 1);
+}
 void* operator new(std::size_t size, std::align_val_t align) {
   return CountedAllocate(size, static_cast<std::size_t>(align));
 }

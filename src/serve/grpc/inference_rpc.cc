@@ -32,7 +32,7 @@ grpc::ServerUnaryReactor* InferenceRpc::Tokenize(grpc::CallbackServerContext* co
                                                  v1::TokenizeResponse* response) {
   grpc::ServerUnaryReactor* reactor = BeginUnary(context);
   FinishOnWorker(
-      RpcMethod::kTokenize, request->ByteSizeLong(), context, [this, request, response]() -> Status {
+      RpcMethod::kTokenize, request->ByteSizeLong(), context, reactor, [this, request, response]() -> Status {
         const Result<Prompt> prompt = ToPrompt(*request);
         if (!prompt.ok()) return prompt.status();
         const bool add_special = request->has_add_special_tokens() ? request->add_special_tokens()
@@ -51,14 +51,15 @@ grpc::ServerUnaryReactor* InferenceRpc::Detokenize(grpc::CallbackServerContext* 
                                                    const v1::DetokenizeRequest* request,
                                                    v1::DetokenizeResponse* response) {
   grpc::ServerUnaryReactor* reactor = BeginUnary(context);
-  FinishOnWorker(
-      RpcMethod::kDetokenize, request->ByteSizeLong(), context, [this, request, response]() -> Status {
-        const std::vector<std::int64_t> ids(request->ids().begin(), request->ids().end());
-        Result<std::string> text = service_.Detokenize(request->model(), ids, request->skip_special_tokens());
-        if (!text.ok()) return text.status();
-        response->set_text(*std::move(text));
-        return {};
-      });
+  FinishOnWorker(RpcMethod::kDetokenize, request->ByteSizeLong(), context, reactor,
+                 [this, request, response]() -> Status {
+                   const std::vector<std::int64_t> ids(request->ids().begin(), request->ids().end());
+                   Result<std::string> text =
+                       service_.Detokenize(request->model(), ids, request->skip_special_tokens());
+                   if (!text.ok()) return text.status();
+                   response->set_text(*std::move(text));
+                   return {};
+                 });
   return reactor;
 }
 
@@ -93,8 +94,8 @@ void InferenceRpc::Finish(RpcMethod method, const Status& status, grpc::ServerUn
 }
 
 void InferenceRpc::FinishOnWorker(RpcMethod method, std::size_t message_bytes,
-                                  grpc::CallbackServerContext* context, std::function<Status()> work) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+                                  grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor,
+                                  std::function<Status()> work) {
   auto share = std::make_shared<ByteShare>(waiting_bytes_);
   const bool fits = share->Grow(static_cast<std::int64_t>(message_bytes));
   const bool queued = fits && service_.RunOnWorker([this, method, reactor, share, work = std::move(work)] {

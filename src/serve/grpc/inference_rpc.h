@@ -52,7 +52,7 @@ class InferenceRpc final : public v1::Inference::CallbackService {
   void Finish(RpcMethod method, const Status& status, grpc::ServerUnaryReactor* reactor);
   // Finishes the call with what `work` returns, computed on a worker. Until then `message_bytes` wait.
   void FinishOnWorker(RpcMethod method, std::size_t message_bytes, grpc::CallbackServerContext* context,
-                      std::function<Status()> work);
+                      grpc::ServerUnaryReactor* reactor, std::function<Status()> work);
 
   InferenceService& service_;
   CallCounts& counts_;

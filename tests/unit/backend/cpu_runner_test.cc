@@ -160,7 +160,7 @@ TEST(CpuRunnerTest, ReportsProgressAndDescription) {
 }
 
 TEST(CpuRunnerTest, KvLayoutFollowsTheTypeAndTheBlock) {
-  const ModelConfig& config = SomeModel()->config();
+  const ModelConfig config = SomeModel()->config();
   CpuRunnerOptions options = SmallOptions();
   const std::int64_t half = CpuKvLayout(config, options).block_bytes;
   EXPECT_EQ(half, 16 * config.KvBytesPerToken(2));

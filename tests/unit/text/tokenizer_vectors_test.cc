@@ -72,7 +72,8 @@ TEST(GgufVectorsTest, PromptsOfTheLlamaFixture) {
 
 TEST(GgufVectorsTest, PromptsOfTheRealModel) {
   const auto tokenizer = FixtureTokenizer("smollm2_real");
-  for (const auto& golden : ReadFixture("../smollm2-greedy.json").at("cases")) {
+  const nlohmann::json goldens = ReadFixture("../smollm2-greedy.json");
+  for (const auto& golden : goldens.at("cases")) {
     const auto prompt = golden.at("prompt").get<std::string>();
     EXPECT_EQ(EncodeText(*tokenizer, prompt, false), golden.at("prompt_ids").get<std::vector<TokenId>>());
     const std::vector<TokenId> answer = golden.at("fp32").at("ids");
