@@ -1,5 +1,6 @@
 // Whole steps of the CPU engine on a real model: prefill of 512 tokens, decode at batch 1, 8, 32 and two
-// contexts.
+// contexts; and how long a prefill of 512 tokens takes to stop when it is interrupted somewhere in its
+// middle.
 //
 //   forward_bench --model=FILE.gguf [--threads=N] [--compute=auto|f32|bf16|int8] [--benchmark_filter=decode]
 //
@@ -14,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "backend/cpu/cpu_runner.h"
@@ -75,6 +77,41 @@ void Prefill(benchmark::State& state) {
   const std::vector<TokenId> tokens = SomeTokens(kPrefill);
   const BatchSlice slice = {0, kPrefill, 0, fixture.tables[0], 1};
   Measure(state, {tokens, {&slice, 1}});
+}
+
+// From the interrupt of a prefill, at moments spread over all of it, until Forward() returns.
+void Interrupt(benchmark::State& state) {
+  using Clock = std::chrono::steady_clock;
+  const std::vector<TokenId> tokens = SomeTokens(kPrefill);
+  const BatchSlice slice = {0, kPrefill, 0, fixture.tables[0], 1};
+  const auto start = Clock::now();
+  const Result<StepLogits> whole = fixture.runner->Forward({tokens, {&slice, 1}});
+  const auto length = Clock::now() - start;
+  if (!whole.ok()) return state.SkipWithError(whole.status().message().c_str());
+  StepInterrupt interrupt;
+  std::uint64_t ticket = 0;
+  std::vector<double> seconds;
+  for (auto _ : state) {
+    ++ticket;
+    Clock::time_point asked;
+    std::thread other([&] {
+      std::this_thread::sleep_for(length * static_cast<int>(ticket * 37 % 100) / 110);
+      asked = Clock::now();
+      interrupt.Request(ticket);
+    });
+    const Result<StepLogits> logits = fixture.runner->Forward({tokens, {&slice, 1}, &interrupt, ticket});
+    const auto stopped = Clock::now();
+    other.join();
+    const std::chrono::duration<double> elapsed = stopped - asked;
+    state.SetIterationTime(std::max(elapsed.count(), 1e-9));
+    if (!logits.ok()) seconds.push_back(elapsed.count());
+  }
+  if (seconds.empty()) return state.SkipWithError("no step was interrupted");
+  std::sort(seconds.begin(), seconds.end());
+  state.counters["interrupted"] = static_cast<double>(seconds.size());
+  state.counters["median_us"] = 1e6 * seconds[seconds.size() / 2];
+  state.counters["p95_us"] = 1e6 * seconds[seconds.size() * 95 / 100];
+  state.counters["worst_us"] = 1e6 * seconds.back();
 }
 
 // One token for each of `batch` sequences whose caches hold `context` tokens.
@@ -146,6 +183,10 @@ void Register() {
       ->UseManualTime()
       ->Iterations(10)
       ->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("interrupt/512", Interrupt)
+      ->UseManualTime()
+      ->Iterations(100)
+      ->Unit(benchmark::kMicrosecond);
   for (const std::int32_t context : {64, 512}) {
     for (const std::int32_t batch : {1, 8, 32}) {
       const std::string name =

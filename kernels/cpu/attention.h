@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/stop_signal.h"
+
 namespace skipjack::kernels {
 
 inline constexpr int kKeyLanes = 16;         // tokens of one key tile; block_tokens is a multiple of it
@@ -54,6 +56,8 @@ struct AttentionItem {
   int first_chunk = 0;
   int end_chunk = 0;
   float* partial = nullptr;
+
+  StopSignal stop;  // looked at before each chunk of a few rows
 };
 
 constexpr int AttentionChunks(int length) {

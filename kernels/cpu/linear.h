@@ -11,6 +11,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/quantize.h"
+#include "kernels/cpu/stop_signal.h"
 
 namespace skipjack::kernels {
 
@@ -31,6 +32,7 @@ struct LinearArgs {
   std::int64_t out_stride = 0;       // floats between rows
   const float* bias = nullptr;       // weights->rows floats or null; added to y (kStore and kAdd)
   Epilogue epilogue = Epilogue::kStore;
+  StopSignal stop;  // looked at every 256 columns of a panel
 };
 
 // The functions of one level. All are thread-safe, allocate nothing and use less than 64 KiB of stack. A NaN

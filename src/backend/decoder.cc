@@ -10,6 +10,7 @@ void RunDecoder(std::int32_t layers, Operations& operations) {
     operations.OutputProjectionResidual(layer);
     operations.NormGateUpActivation(layer);
     operations.DownResidual(layer);
+    if (operations.stopped()) return;
   }
   operations.HeadLogits();
 }

@@ -9,25 +9,32 @@
 #include <string>
 #include <vector>
 
+#include "backend/step_interrupt.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "model/model_source.h"
 
 namespace skipjack {
 
-// "Compute these tokens of this sequence": a chunk of a prompt, one token, or several. The K and V of token i are
-// written at position `position + i`, into block block_table[(position + i) / block_tokens].
+// "Compute these tokens of this sequence": a chunk of a prompt, one token, or several. The K and V of token i
+// are written at position `position + i`, into block block_table[(position + i) / block_tokens].
 struct BatchSlice {
   std::int32_t token_offset = 0;  // into StepBatch::tokens
   std::int32_t token_count = 0;
-  std::int32_t position = 0;      // position of the first of them; everything before is in the KV cache
+  std::int32_t position = 0;  // position of the first of them; everything before is in the KV cache
   std::span<const BlockId> block_table;  // covers [0, position + token_count)
-  std::int32_t logits_rows = 0;   // logits wanted for the last n of these tokens (0 for all but a prompt's last chunk)
+  // Logits are wanted for the last n of these tokens; 0 for all but a prompt's last chunk.
+  std::int32_t logits_rows = 0;
 };
 
 struct StepBatch {
   std::span<const TokenId> tokens;
   std::span<const BatchSlice> slices;
+  // Who may ask this step to stop; null: nobody. `ticket` says which step it is (see step_interrupt.h).
+  const StepInterrupt* interrupt = nullptr;
+  std::uint64_t ticket = 0;
+
+  bool IsInterrupted() const { return interrupt != nullptr && interrupt->IsRequested(ticket); }
 };
 
 // Row-major [rows, vocabulary], in the order of the slices. Valid until the next Forward().
@@ -45,7 +52,7 @@ struct StepLogits {
 // Everything is allocated from these at Create(); Forward() allocates nothing.
 struct RunnerLimits {
   std::int32_t block_tokens = 16;
-  std::int32_t kv_blocks = 0;         // size of the KV pool
+  std::int32_t kv_blocks = 0;          // size of the KV pool
   std::int32_t max_step_tokens = 512;  // tokens of one step
   std::int32_t max_slices = 64;
   std::int32_t max_logits_rows = 64;
@@ -59,12 +66,16 @@ class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
 
-  // Computes one step. Idempotent: running the same batch again gives the same KV and logits. A failure is the
-  // step's (device) failure; per-row numerical trouble shows in the logits and is the sampler's to find.
+  // Computes one step. Idempotent: running the same batch again gives the same KV and logits. A failure is
+  // the step's (device) failure; per-row numerical trouble shows in the logits and is the sampler's to find.
+  //
+  // ABORTED, and only then, where the batch's interrupt asked it to stop: within a millisecond where the
+  // device allows, at its end where it does not look. The slots of the batch's own tokens then hold anything;
+  // no other KV was touched, so the step can be computed again, or something else.
   virtual Result<StepLogits> Forward(const StepBatch& batch) = 0;
 
-  // Runs body(i) for i in [0, count) on the runner's threads and waits; for per-row work after Forward (sampling).
-  // Bodies must not throw and must touch disjoint state.
+  // Runs body(i) for i in [0, count) on the runner's threads and waits; for per-row work after Forward
+  // (sampling). Bodies must not throw and must touch disjoint state.
   virtual void ParallelFor(std::int32_t count, const std::function<void(std::int32_t)>& body) = 0;
 
   virtual std::int32_t vocabulary() const = 0;

@@ -36,6 +36,11 @@ class Operations {
 
   // logits = RMSNorm(hidden) Whead, for the rows that the step asks logits of.
   virtual void HeadLogits() = 0;
+
+  // Asked between two operations: whether the step was interrupted, so that what remains need not be called.
+  // All lanes of a device get the same answer at the same place. Until they ask, operations of an interrupted
+  // step return soon.
+  virtual bool stopped() const = 0;
 };
 
 }  // namespace skipjack

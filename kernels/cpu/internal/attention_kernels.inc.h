@@ -254,6 +254,7 @@ void AttendRows(const AttentionItem& item, int first_row, Scratch& scratch) {
   for (int chunk = item.first_chunk; chunk < item.end_chunk; ++chunk) {
     const int begin = chunk * kAttentionChunk;
     if (begin >= longest) break;
+    if (item.stop.IsRaised()) return;
     // Rows are in the order of their tokens, so the first sees the least. It may end before this chunk
     // begins.
     int seen[R];
@@ -323,6 +324,7 @@ void MergePartials(const AttentionItem& item, float* memory) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory);
   const int columns = ValueStride(item.head_dim);
   for (int index = 0; index < item.tokens * item.group; ++index) {
+    if (item.stop.IsRaised()) return;
     const Row row(item, index);
     const float* first = PartialRow(item, 0, index);
     float maximum = first[0];

@@ -111,21 +111,25 @@ class LinearKernels {
     const Panels weights(*args.weights);
     const Panels up(gated ? *args.up : *args.weights);
     for (std::int64_t p = args.first_panel; p < args.first_panel + args.panel_count; ++p) {
-      Panel(weights, p, rows, scratch, scratch.sums);
-      if (gated) Panel(up, p, rows, scratch, scratch.up_sums);
+      if (!Panel(weights, p, rows, args.stop, scratch, scratch.sums)) return;
+      if (gated && !Panel(up, p, rows, args.stop, scratch, scratch.up_sums)) return;
       Finish(args, p, first_row, row_count, scratch);
     }
   }
 
-  static void Panel(const Panels& panels, std::int64_t panel, const Rows& rows, Scratch& scratch,
-                    float* sums) {
+  // False when it was stopped.
+  static bool Panel(const Panels& panels, std::int64_t panel, const Rows& rows, const StopSignal& stop,
+                    Scratch& scratch, float* sums) {
     std::memset(sums, 0, static_cast<std::size_t>(rows.count) * kPanelRows * sizeof(float));
     const PackedFormat& format = panels.matrix.format;
     const std::byte* chunk = panels.matrix.Panel(panel);
-    for (std::int64_t c = 0; c < panels.full_chunks; ++c, chunk += panels.full.bytes)
+    for (std::int64_t c = 0; c < panels.full_chunks; ++c, chunk += panels.full.bytes) {
+      if (stop.IsRaised()) return false;
       Chunk(format, panels.full, chunk, c * kChunkColumns, rows, scratch, sums);
+    }
     if (panels.rest.columns > 0)
       Chunk(format, panels.rest, chunk, panels.full_chunks * kChunkColumns, rows, scratch, sums);
+    return true;
   }
 
   static void Chunk(const PackedFormat& format, const ChunkShape& shape, const std::byte* packed,

@@ -11,7 +11,7 @@ void CpuOperations::Attention(std::int32_t layer) {
   const std::span<const AttentionUnit> units = state_.layout().units();
   const auto items = static_cast<std::int32_t>(units.size()) * config_.kv_heads;
   std::atomic<std::int32_t>& next = state_.next_item(layer);
-  for (std::int32_t item = next.fetch_add(1, std::memory_order_relaxed); item < items;
+  for (std::int32_t item = next.fetch_add(1, std::memory_order_relaxed); item < items && !MustStop();
        item = next.fetch_add(1, std::memory_order_relaxed)) {
     AttendUnit(layer, units[static_cast<std::size_t>(item / config_.kv_heads)], item % config_.kv_heads);
   }
@@ -37,6 +37,7 @@ void CpuOperations::AttendUnit(std::int32_t layer, const AttentionUnit& unit, st
   item.block_tokens = kv.block_tokens;
   item.first_chunk = unit.first_chunk;
   item.end_chunk = unit.end_chunk;
+  item.stop = state_.stop();
   if (unit.split >= 0) {
     const AttentionSplit& split = state_.layout().splits()[static_cast<std::size_t>(unit.split)];
     item.partial = state_.partials + split.partial_offset + split.partial_stride * kv_head;

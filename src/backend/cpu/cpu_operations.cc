@@ -22,9 +22,19 @@ CpuOperations::CpuOperations(const CpuEngine& engine, int lane)
       config_(state_.config()),
       group_(config_.heads / config_.kv_heads) {}
 
+// Lane 0 may name barrier k + 1 while another lane has not asked behind barrier k yet: k + 1 <= k does not
+// hold, so that one goes on like all others.
+void CpuOperations::Barrier() {
+  ++barrier_;
+  if (lane_ == 0 && MustStop() && !stopped()) {
+    state_.stop_barrier().store(barrier_, std::memory_order_relaxed);
+  }
+  team_.Barrier(lane_);
+}
+
 void CpuOperations::Embed() {
   const WorkShare share = Share(rows());
-  for (std::int64_t row = share.begin; row < share.end; ++row) {
+  for (std::int64_t row = share.begin; row < share.end && !MustStop(); ++row) {
     weights_.Embed(state_.layout().tokens()[static_cast<std::size_t>(row)],
                    {state_.hidden.FloatRow(row), static_cast<std::size_t>(config_.hidden)});
   }
@@ -53,7 +63,7 @@ const ActivationRows& CpuOperations::NormRows(const float* weight, KindSet kinds
   const bool alone = count <= state_.private_rows();
   const ActivationRows& out = alone ? scratch_.normed : state_.normed;
   const WorkShare share = alone ? WorkShare{0, count} : Share(count);
-  for (std::int64_t i = share.begin; i < share.end; ++i) {
+  for (std::int64_t i = share.begin; i < share.end && !MustStop(); ++i) {
     const std::int32_t source =
         selected.empty() ? static_cast<std::int32_t>(i) : selected[static_cast<std::size_t>(i)];
     NormRow(source, weight, kinds, out, i);
@@ -74,6 +84,7 @@ void CpuOperations::Multiply(const Product& product) const {
   args.out = product.out;
   args.out_stride = product.out_stride;
   args.epilogue = product.epilogue;
+  args.stop = state_.stop();
   kernels_.linear->linear(args);
 }
 
@@ -146,7 +157,7 @@ void CpuOperations::OutputProjectionResidual(std::int32_t layer) {
     const bool alone = rows() <= state_.private_rows();
     if (alone) x = &scratch_.normed;
     const WorkShare share = alone ? WorkShare{0, rows()} : Share(rows());
-    for (std::int64_t row = share.begin; row < share.end; ++row) {
+    for (std::int64_t row = share.begin; row < share.end && !MustStop(); ++row) {
       Quantise(state_.attended.FloatRow(row), 0, weights.attention_output.matrix.columns, kinds, *x, row);
     }
     if (!alone) Barrier();
@@ -168,7 +179,7 @@ void CpuOperations::NormGateUpActivation(std::int32_t layer) {
               .out_stride = state_.gated.float_stride(),
               .epilogue = Epilogue::kSwiGlu});
     const WorkShare columns = Columns(weights.gate, panels);
-    for (std::int64_t row = 0; row < rows(); ++row) {
+    for (std::int64_t row = 0; row < rows() && !MustStop(); ++row) {
       Quantise(state_.gated.FloatRow(row) + columns.begin, columns.begin, columns.size(),
                state_.kinds(layer).down, state_.gated, row);
     }
@@ -199,7 +210,7 @@ void CpuOperations::HeadLogits() {
 
 void CpuOperations::RotateQueries(WorkShare columns) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-  for (std::int64_t row = 0; row < rows(); ++row) {
+  for (std::int64_t row = 0; row < rows() && !MustStop(); ++row) {
     const float* table = state_.RopeRow(state_.layout().positions()[static_cast<std::size_t>(row)]);
     float* query = state_.query.FloatRow(row);
     for (std::int64_t begin = columns.begin; begin < columns.end;) {
@@ -240,7 +251,7 @@ void ScatterKey(const void* values, std::int64_t count, void* keys, std::int64_t
 void CpuOperations::StoreKeys(std::int32_t layer, WorkShare columns) {
   const KvGeometry& kv = state_.kv();
   float* rotated = scratch_.attention;
-  for (std::int64_t row = 0; row < rows(); ++row) {
+  for (std::int64_t row = 0; row < rows() && !MustStop(); ++row) {
     const auto index = static_cast<std::size_t>(row);
     const float* table = state_.RopeRow(state_.layout().positions()[index]);
     const KvSlot slot = state_.layout().slots()[index];
@@ -267,7 +278,7 @@ void CpuOperations::StoreKeys(std::int32_t layer, WorkShare columns) {
 void CpuOperations::StoreValues(std::int32_t layer, WorkShare columns) {
   const KvGeometry& kv = state_.kv();
   const std::int64_t key_columns = std::int64_t{config_.kv_heads} * config_.head_dim;
-  for (std::int64_t row = 0; row < rows(); ++row) {
+  for (std::int64_t row = 0; row < rows() && !MustStop(); ++row) {
     const KvSlot slot = state_.layout().slots()[static_cast<std::size_t>(row)];
     std::byte* block = state_.pool() + slot.block * kv.block_bytes();
     const float* value = state_.key_value.FloatRow(row) + key_columns;

@@ -4,6 +4,11 @@
 // Five phases per layer, each a barrier: norm + QKV + rotation + KV write | attention | output projection |
 // norm + gate/up + activation + quantisation | down projection. Large steps share the norm, which takes a
 // barrier more.
+//
+// A step that is interrupted is left in two stages. A lane that sees the signal, between two pieces of work
+// or inside a kernel, leaves the rest of its work out and goes on to the next barrier; what it did not write,
+// others may read as garbage until they see the signal too. Before each barrier lane 0 looks, and names that
+// barrier as the last one that counts: behind it all lanes find the step stopped, or none does.
 #pragma once
 
 #include <cstdint>
@@ -39,16 +44,20 @@ class CpuOperations final : public Operations {
   void NormGateUpActivation(std::int32_t layer) override;
   void DownResidual(std::int32_t layer) override;
   void HeadLogits() override;
+  bool stopped() const override { return state_.stop_barrier().load(std::memory_order_relaxed) <= barrier_; }
 
  private:
   std::int64_t rows() const { return state_.layout().rows(); }
   WorkShare Share(std::int64_t count) const { return WorkShare::Of(count, team_.size(), lane_); }
-  void Barrier() { team_.Barrier(lane_); }
+  bool MustStop() const { return state_.stop().IsRaised(); }
+  void Barrier();
 
   // body(WorkShare) over parts of [0, count) that are this lane's, or that another has not come to yet.
   template <typename Body>
   void ShareOut(std::int64_t count, std::int64_t unit, Body&& body) {
-    state_.queue().Run(lane_, phase_++, count, unit, body);
+    state_.queue().Run(lane_, phase_++, count, unit, [&](WorkShare part) {
+      if (!MustStop()) body(part);
+    });
   }
 
   // RMSNorm of rows of `hidden` in the wanted kinds: row i is hidden[selected[i]], or hidden[i] with no
@@ -98,7 +107,8 @@ class CpuOperations final : public Operations {
   LaneScratch& scratch_;
   const ModelConfig& config_;
   const std::int32_t group_;
-  std::uint64_t phase_ = 0;  // of the work queue; the same on every lane
+  std::uint64_t phase_ = 0;    // of the work queue; the same on every lane
+  std::uint64_t barrier_ = 0;  // the last one passed; likewise
 };
 
 }  // namespace skipjack

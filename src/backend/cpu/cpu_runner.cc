@@ -225,9 +225,13 @@ Result<std::unique_ptr<ModelRunner>> CpuRunner::Create(const ModelSource& model,
 
 Result<StepLogits> CpuRunner::Forward(const StepBatch& batch) {
   if (Status status = state_.layout().Build(batch); !status.ok()) return status;
-  state_.ResetCounters();
+  kernels::StopSignal stop;
+  if (batch.interrupt != nullptr) stop = {batch.interrupt->word(), batch.ticket};
+  state_.BeginStep(stop);
   const std::int32_t layers = state_.config().layers;
   team_.Run([&](int lane) { RunDecoder(layers, lanes_[static_cast<std::size_t>(lane)]); });
+  // Whoever left something out saw the signal raised, and it stays so.
+  if (stop.IsRaised()) return Status(StatusCode::kAborted, "the step was interrupted");
 
   StepLogits logits;
   logits.rows = static_cast<std::int32_t>(state_.layout().logits_rows().size());

@@ -116,7 +116,9 @@ Status CpuState::Allocate(MemoryPromise& memory, ThreadTeam& team, const std::ve
   return {};
 }
 
-void CpuState::ResetCounters() {
+void CpuState::BeginStep(const kernels::StopSignal& stop) {
+  stop_ = stop;
+  stop_barrier_.store(kNoBarrier, std::memory_order_relaxed);
   for (std::int32_t layer = 0; layer < config_.layers; ++layer)
     next_item(layer).store(0, std::memory_order_relaxed);
   const std::span<const AttentionSplit> splits = layout_.splits();

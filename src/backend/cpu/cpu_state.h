@@ -16,6 +16,7 @@
 #include "backend/cpu/work_queue.h"
 #include "base/status.h"
 #include "kernels/cpu/quantize.h"
+#include "kernels/cpu/stop_signal.h"
 #include "model/model_source.h"
 
 namespace skipjack {
@@ -117,7 +118,14 @@ class CpuState {
   WorkQueue& queue() { return queue_; }
 
   // Call before each step, after layout().Build(), with no lane running.
-  void ResetCounters();
+  void BeginStep(const kernels::StopSignal& stop);
+  // Asks the step to stop.
+  const kernels::StopSignal& stop() const { return stop_; }
+  // The barrier after which all lanes end the step; lane 0 writes it, at most once a step, before that
+  // barrier.
+  std::atomic<std::uint64_t>& stop_barrier() { return stop_barrier_; }
+  const std::atomic<std::uint64_t>& stop_barrier() const { return stop_barrier_; }
+  static constexpr std::uint64_t kNoBarrier = ~std::uint64_t{0};
   // Hands out the step's attention items of a layer.
   std::atomic<std::int32_t>& next_item(std::int32_t layer) {
     return next_item_[static_cast<std::size_t>(layer)].value;
@@ -146,6 +154,8 @@ class CpuState {
   HugeBuffer activations_;
   std::vector<LaneScratch> lanes_;
   WorkQueue queue_;
+  kernels::StopSignal stop_;
+  std::atomic<std::uint64_t> stop_barrier_{kNoBarrier};
   std::unique_ptr<PaddedCounter[]> next_item_;
   std::unique_ptr<PaddedCounter[]> pieces_left_;
 };

@@ -126,9 +126,13 @@ class FakeRunner final : public ModelRunner {
       if (Status status = options_.on_forward(batch); !status.ok()) return status;
     }
     if (Status status = CheckBatch(batch); !status.ok()) return status;
-    for (const BatchSlice& slice : batch.slices) Write(batch, slice);
+    for (const BatchSlice& slice : batch.slices) {
+      if (batch.IsInterrupted()) return Stop(batch);
+      Write(batch, slice);
+    }
     StepLogits result = {logits_, 0, options_.vocabulary};
     for (const BatchSlice& slice : batch.slices) {
+      if (batch.IsInterrupted()) return Stop(batch);
       for (std::int32_t i = slice.token_count - slice.logits_rows; i < slice.token_count; ++i) {
         const std::span<float> row = result.Row(result.rows);
         FillLogits(Chain(slice, slice.position + i + 1), row);
@@ -198,6 +202,13 @@ class FakeRunner final : public ModelRunner {
       const TokenId token = batch.tokens[static_cast<std::size_t>(slice.token_offset + i)];
       Slot(slice, slice.position + i) = {token, slice.position + i};
     }
+  }
+
+  Status Stop(const StepBatch& batch) {
+    for (const BatchSlice& slice : batch.slices) {
+      for (std::int32_t i = 0; i < slice.token_count; ++i) Slot(slice, slice.position + i) = {};
+    }
+    return Status(StatusCode::kAborted, "the step was interrupted");
   }
 
   // "Attention": everything before `end`, as the pool has it.

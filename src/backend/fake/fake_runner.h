@@ -22,6 +22,8 @@ struct FakeRunnerOptions {
 };
 
 // Forward() refuses (InvalidArgument) batches that break the contract of model_runner.h or exceed the limits.
+// It looks for an interrupt between on_forward and the end of its work, and makes the worst of what it may:
+// where it stops, the slots of the batch's own tokens hold garbage.
 std::unique_ptr<ModelRunner> CreateFakeRunner(FakeRunnerOptions options);
 
 // The token that the fake model puts first after `tokens` (greedy), computed without any KV: the tests'

@@ -108,8 +108,10 @@ class Problem {
     aligned_ = aligned;
   }
 
-  std::vector<float> Whole(const kernels::AttentionKernels& table) {
-    Attend(table, Item());
+  std::vector<float> Whole(const kernels::AttentionKernels& table, kernels::StopSignal stop = {}) {
+    kernels::AttentionItem item = Item();
+    item.stop = stop;
+    Attend(table, item);
     return output_;
   }
 
@@ -192,6 +194,14 @@ class KernelLevelTest : public testing::TestWithParam<IsaLevel> {
   }
   const kernels::FloatKernels* table_ = nullptr;
 };
+
+TEST_P(KernelLevelTest, AttentionStopsWhenAsked) {
+  Problem problem(Cache::kF16, 700, 5, 3, 64, 16);
+  const std::vector<float> expected = problem.Whole(table_->attention);
+  const std::uint64_t asked = 5;
+  EXPECT_TRUE(SameBits(problem.Whole(table_->attention, {&asked, 6}), expected));
+  for (const float value : problem.Whole(table_->attention, {&asked, 5})) EXPECT_TRUE(std::isnan(value));
+}
 
 TEST_P(KernelLevelTest, AttentionIsRightAndItsBitsDependOnTheRowAlone) {
   struct Shape {

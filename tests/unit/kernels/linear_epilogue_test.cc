@@ -41,6 +41,30 @@ class LinearEpilogue : public testing::TestWithParam<Level> {
   }
 };
 
+// A raised signal leaves the output alone; one that is meant for another step changes nothing.
+TEST_P(LinearEpilogue, StopsWhenAsked) {
+  const TestMatrix matrix(SourceType::kQ4_1, Precision::kInt8, 37, 800);
+  const TestActivations x = Activate(matrix, 70, RandomFloats(70 * 800, 1));
+  const auto expected = Product(matrix, x, 70);
+  const std::uint64_t asked = 5;
+  for (const bool gated : {false, true}) {
+    std::vector<float> out(expected.size(), -1.0f);
+    LinearArgs args = Args(matrix, x, 70, out.data());
+    if (gated) {
+      args.up = &matrix.packed();
+      args.epilogue = Epilogue::kSwiGlu;
+    }
+    args.stop = {&asked, 5};
+    table().linear(args);
+    EXPECT_EQ(out, std::vector<float>(expected.size(), -1.0f));
+  }
+  std::vector<float> out(expected.size(), -1.0f);
+  LinearArgs args = Args(matrix, x, 70, out.data());
+  args.stop = {&asked, 6};
+  table().linear(args);
+  EXPECT_EQ(out, expected);
+}
+
 TEST_P(LinearEpilogue, AddsBiasAndResidual) {
   const TestMatrix matrix(SourceType::kQ4_1, Precision::kInt8, 21, 96);
   const TestActivations x = Activate(matrix, 5, RandomFloats(5 * 96, 1));
