@@ -104,6 +104,7 @@ void ReadScheduler(ConfigSection section, SchedulerSettings* scheduler) {
   section.Seconds("ageing_bound", 0, kDay, &scheduler->ageing_bound_seconds);
   section.Integer("hysteresis_percent", 0, 1000, &scheduler->hysteresis_percent);
   section.Integer("max_lost_percent", 0, 100, &scheduler->max_lost_percent);
+  section.Integer("max_interrupted_percent", 0, 100, &scheduler->max_interrupted_percent);
   section.Seconds("token_gap_target", 0, 60, &scheduler->token_gap_target_seconds);
   section.Flag("tenant_fairness", &scheduler->tenant_fairness);
   section.Finish();

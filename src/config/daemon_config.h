@@ -58,7 +58,8 @@ struct SchedulerSettings {
   double ageing_bound_seconds = 120;
   std::int32_t hysteresis_percent = 30;
   std::int32_t max_lost_percent = 2;
-  double token_gap_target_seconds = 0;  // 0: none
+  std::int32_t max_interrupted_percent = 10;  // 0: steps are never interrupted
+  double token_gap_target_seconds = 0;        // 0: none
   bool tenant_fairness = false;
 };
 

@@ -85,6 +85,10 @@ Status CheckOptions(const ModelRunner& runner, const EngineOptions& options) {
     return Status::InvalidArgument("max_sampled_id must lie in [0, " + std::to_string(runner.vocabulary()) +
                                    "], got " + std::to_string(options.max_sampled_id));
   }
+  if (!(options.max_interrupted_part >= 0 && options.max_interrupted_part <= 1)) {
+    return Status::InvalidArgument("max_interrupted_part must lie in [0, 1], got " +
+                                   std::to_string(options.max_interrupted_part));
+  }
   if (options.watchdog <= Duration::zero()) {
     return Status::InvalidArgument("the watchdog's time must be positive, got " +
                                    std::to_string(ToSeconds(options.watchdog)) + " s");

@@ -78,6 +78,11 @@ struct EngineOptions {
   std::int32_t max_sampled_id = 0;  // logits rows at or beyond this are masked (padded heads); 0 = no mask
   // A step longer than this, and than ten times the longest before it, dumps state and turns Health() bad.
   Duration watchdog = std::chrono::seconds(30);
+  // Of the time, what may be lost to steps that realtime requests interrupt, in [0, 1] (see
+  // interrupt_budget.h). 0: steps are never interrupted.
+  double max_interrupted_part = 0.1;
+  // A step is not interrupted when it is expected to end sooner than this.
+  Duration interrupt_threshold = std::chrono::milliseconds(5);
   // How long Create() may compute to warm up; 0: it does not. No counter and no observer hears of it.
   Duration warm_up{};
   const Clock* clock = nullptr;  // nullptr: the system's
@@ -99,7 +104,9 @@ struct EngineStats {
   SchedulerStats scheduler;
   std::int32_t pending_submissions = 0;  // accepted, not yet seen by the step loop
   std::uint64_t steps = 0;
-  std::uint64_t prompt_tokens = 0;  // of prompts that have got their first token, cached ones included
+  std::uint64_t interrupted_steps = 0;  // not among `steps`: nothing came of them
+  double interrupted_seconds = 0;       // that they took
+  std::uint64_t prompt_tokens = 0;      // of prompts that have got their first token, cached ones included
   std::uint64_t generated_tokens = 0;
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t rejected = 0;
@@ -107,6 +114,12 @@ struct EngineStats {
   double longest_step_seconds = 0;  // seen, or expected of a full one after the warm-up
 };
 
+// A realtime submission interrupts the step under way, if no realtime sequence is in it: the runner drops it
+// within a millisecond or so, the newcomer goes into the next plan, and what the step would have computed is
+// computed later, from unchanged state. Not when the step is about to end anyway, nor more often than
+// InterruptBudget allows. An interrupted step is no failure, and nothing is learnt from it; to the watchdog it
+// has ended.
+//
 // A step that fails is tried once more (steps are idempotent); then its sequences end with INTERNAL and the
 // others go on. Three failed steps in a row count as a broken device: every sequence that was in no failed
 // step ends with UNAVAILABLE, Health() stays bad (INTERNAL) and new work is refused with UNAVAILABLE, because

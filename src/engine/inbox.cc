@@ -38,10 +38,31 @@ Status Inbox::Submit(Submission submission) {
     live_.emplace(submission.sequence->id, LiveEntry{});
     ++queued_;
     ++unpublished_;
+    const bool realtime = submission.request.priority == PriorityClass::kRealtime;
+    const TimePoint arrival = submission.request.arrival;
     submissions_.push_back(std::move(submission));
+    if (realtime) {
+      realtime_came_ = true;
+      InterruptLocked(arrival);
+    }
   }
   mail_came_.notify_one();
   return Status::Ok();
+}
+
+void Inbox::InterruptLocked(TimePoint now) {
+  if (step_ && step_->IsWorthInterrupting(now)) interrupt_.Request(step_->ticket);
+}
+
+void Inbox::BeginStep(const InterruptibleStep& step, TimePoint now) {
+  std::lock_guard guard(mutex_);
+  step_ = step;
+  if (realtime_came_) InterruptLocked(now);
+}
+
+void Inbox::EndStep() {
+  std::lock_guard guard(mutex_);
+  step_.reset();
 }
 
 void Inbox::CountRejected() {
@@ -101,6 +122,7 @@ void Inbox::Take(Mail* mail) {
   mail->submissions.swap(submissions_);
   mail->cancellations.swap(cancellations_);
   mail->stop = stop_;
+  realtime_came_ = false;
   taken_ += static_cast<std::int32_t>(mail->submissions.size());
 }
 

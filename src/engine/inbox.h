@@ -11,9 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/step_interrupt.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "engine/interruptible_step.h"
 #include "engine/live_sequence.h"
 #include "sched/scheduler.h"
 
@@ -47,7 +49,8 @@ class Inbox {
   //
   // Ok, or why a submission would be refused now. A refusal is counted.
   Status Admit();
-  // Hands the submission to the loop, or refuses it as Admit() does.
+  // Hands the submission to the loop, or refuses it as Admit() does. A realtime one interrupts the step under
+  // way, if that is one that may be and it is worth it as of the submission's arrival.
   Status Submit(Submission submission);
   void CountRejected();
   // Ignored for sequences that have ended or are being cancelled already, so there is at most one per
@@ -60,7 +63,14 @@ class Inbox {
   EngineStats Stats() const;
   std::int32_t Live() const;
 
-  // From the step loop. Replaces the contents of `mail`.
+  // Tells the runner of the step under way that a realtime submission interrupts it.
+  const StepInterrupt& interrupt() const { return interrupt_; }
+
+  // From the step loop. A step computes from BeginStep() to EndStep() that realtime submissions may
+  // interrupt, those that came after the last Take() among them: its plan does not know them.
+  void BeginStep(const InterruptibleStep& step, TimePoint now);
+  void EndStep();
+  // Replaces the contents of `mail`.
   void Take(Mail* mail);
   // Returns at once when there is mail; else when some comes or, with a deadline, when `clock` reaches it.
   void Wait(const Clock& clock, std::optional<TimePoint> deadline);
@@ -80,15 +90,19 @@ class Inbox {
   };
 
   Status AdmitLocked();
+  void InterruptLocked(TimePoint now);
 
   const std::int32_t max_queued_;
   const std::int32_t max_running_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any mail_came_;
+  StepInterrupt interrupt_;
   // All below are guarded by mutex_.
   std::vector<Submission> submissions_;
   std::vector<Cancellation> cancellations_;
+  bool realtime_came_ = false;  // there is a realtime one among submissions_
+  std::optional<InterruptibleStep> step_;
   std::unordered_map<SequenceId, LiveEntry> live_;
   std::int32_t queued_ = 0;       // live and not started
   std::int32_t unpublished_ = 0;  // accepted and not in published_ yet

@@ -21,6 +21,7 @@ struct LiveSequence {
         sink(std::move(sink_)),
         sampler(request.sampling, request.prompt, request.end_tokens),
         prompt_tokens(static_cast<std::int32_t>(request.prompt.size())),
+        realtime(request.priority == PriorityClass::kRealtime),
         request_id(request.request_id),
         deadline(request.deadline),
         submitted(now) {}
@@ -40,6 +41,7 @@ struct LiveSequence {
   const std::shared_ptr<SequenceSink> sink;
   SequenceSampler sampler;
   const std::int32_t prompt_tokens;
+  const bool realtime;
   const std::string request_id;
   const std::optional<TimePoint> deadline;
 

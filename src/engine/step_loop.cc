@@ -20,6 +20,7 @@ StepLoop::StepLoop(Parts parts, const EngineOptions& options)
     : clock_(*parts.clock),
       config_(options.scheduler),
       watchdog_floor_(options.watchdog),
+      interrupt_threshold_(options.interrupt_threshold),
       on_broken_(options.on_broken),
       runner_(std::move(parts.runner)),
       observer_(std::move(parts.observer)),
@@ -28,6 +29,7 @@ StepLoop::StepLoop(Parts parts, const EngineOptions& options)
                options.scheduler.max_sequences),
       inbox_(options.scheduler.max_queued, options.scheduler.max_sequences),
       scheduler_(std::move(parts.scheduler)),
+      interrupts_(options.max_interrupted_part),
       watchdog_(clock_, options.watchdog, [this](Duration stalled) { LogStall(stalled); }) {
   ReserveForLargestStep();
   stats_.scheduler = scheduler_->Stats();

@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/inbox.h"
+#include "engine/interrupt_budget.h"
 #include "engine/live_sequence.h"
 #include "engine/preemption_log.h"
 #include "engine/step_sampler.h"
@@ -68,7 +69,10 @@ class StepLoop {
   void NoteScheduled(TimePoint now);
   void NotePreemptions(TimePoint now);
   void BuildBatch();
+  void AllowInterrupts(TimePoint now);
   Result<StepLogits> Compute();
+  // The step was interrupted.
+  void DropStep(TimePoint start);
   void FailStep(const Status& why);
   void GiveUp(const Status& why);
   void CollectRows();
@@ -96,6 +100,7 @@ class StepLoop {
   const Clock& clock_;
   const SchedulerConfig config_;
   const Duration watchdog_floor_;
+  const Duration interrupt_threshold_;
   const std::function<void(const Status&)> on_broken_;
   const std::unique_ptr<ModelRunner> runner_;
   const std::shared_ptr<EngineObserver> observer_;
@@ -109,6 +114,7 @@ class StepLoop {
   std::set<std::pair<TimePoint, SequenceId>> deadlines_;
   EngineStats stats_;
   int failed_steps_ = 0;  // in a row
+  InterruptBudget interrupts_;
   PreemptionLog preemption_log_;
 
   // Reused from step to step, and made for the largest one.
@@ -120,6 +126,8 @@ class StepLoop {
   std::size_t row_count_ = 0;     // of this step
   std::int32_t step_prompt_tokens_ = 0;
   std::int32_t step_decode_tokens_ = 0;
+  bool step_has_realtime_ = false;
+  bool step_has_others_ = false;
   std::vector<Ending> endings_;
   std::vector<SequenceId> ended_ids_;
 

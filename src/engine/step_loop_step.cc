@@ -19,7 +19,10 @@ void StepLoop::RunStep() {
   const TimePoint start = clock_.Now();
   NoteScheduled(start);
   BuildBatch();
+  AllowInterrupts(start);
   const Result<StepLogits> logits = Compute();
+  inbox_.EndStep();
+  if (logits.status().code() == StatusCode::kAborted) return DropStep(start);
   if (!logits.ok()) {
     FailStep(logits.status());
     watchdog_.Progressed();
@@ -37,6 +40,7 @@ void StepLoop::RunStep() {
     scheduler_->Complete(result_, end);
   }
   ++stats_.steps;
+  if (step_has_others_) interrupts_.NoteAdvanced();
   NoteStepTime(end - start);
   watchdog_.Progressed();
   observer_->OnStep(ToSeconds(end - start), step_prompt_tokens_, step_decode_tokens_);
@@ -65,10 +69,13 @@ void StepLoop::NoteScheduled(TimePoint now) {
   if (!plan_.preempted.empty()) NotePreemptions(now);
   step_prompt_tokens_ = 0;
   step_decode_tokens_ = 0;
+  step_has_realtime_ = false;
+  step_has_others_ = false;
   for (const Slice& slice : plan_.slices) {
     LiveSequence* sequence = Find(slice.sequence);
     const bool decodes = slice.token_count == 1 && slice.position >= sequence->prompt_tokens;
     (decodes ? step_decode_tokens_ : step_prompt_tokens_) += slice.token_count;
+    (sequence->realtime ? step_has_realtime_ : step_has_others_) = true;
     if (sequence->first_scheduled) continue;
     sequence->first_scheduled = now;
     inbox_.MarkStarted(sequence->id);
@@ -90,13 +97,39 @@ void StepLoop::BuildBatch() {
   }
 }
 
+// From here until Inbox::EndStep() a realtime submission may interrupt the step, if that helps it.
+void StepLoop::AllowInterrupts(TimePoint now) {
+  if (step_has_realtime_ || !interrupts_.Allows(now)) return;
+  InterruptibleStep step = {.ticket = plan_.step, .worth_waiting = interrupt_threshold_};
+  {
+    std::lock_guard guard(scheduler_mutex_);
+    if (!scheduler_->admits_between_steps()) return;
+    if (const auto expected = scheduler_->ExpectedTime()) step.expected_end = now + *expected;
+  }
+  inbox_.BeginStep(step, now);
+}
+
 // A step is idempotent, so one that failed is tried once more.
 Result<StepLogits> StepLoop::Compute() {
-  const StepBatch batch = {plan_.tokens, slices_};
+  const StepBatch batch = {plan_.tokens, slices_, &inbox_.interrupt(), plan_.step};
   Result<StepLogits> logits = runner_->Forward(batch);
-  if (logits.ok()) return logits;
+  if (logits.ok() || logits.status().code() == StatusCode::kAborted) return logits;
   spdlog::warn("step {} failed and is tried again: {}", plan_.step, logits.status().ToString());
   return runner_->Forward(batch);
+}
+
+// To the watchdog the device has answered; to whatever else counts steps there was none.
+void StepLoop::DropStep(TimePoint start) {
+  const TimePoint now = clock_.Now();
+  {
+    std::lock_guard guard(scheduler_mutex_);
+    scheduler_->Complete({.step = plan_.step, .dropped = true}, now);
+  }
+  spdlog::debug("step {} was interrupted after {:.1f} ms", plan_.step, 1e3 * ToSeconds(now - start));
+  interrupts_.NoteDropped(now - start, now);
+  ++stats_.interrupted_steps;
+  stats_.interrupted_seconds += ToSeconds(now - start);
+  watchdog_.Progressed();
 }
 
 void StepLoop::FailStep(const Status& why) {

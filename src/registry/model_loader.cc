@@ -186,6 +186,7 @@ EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
                        .context_length = limits.context_length,
                        .prefix_cache = entry.kv.prefix_cache};
   if (model.sampled_ids() < model.config.vocabulary_rows) options.max_sampled_id = model.sampled_ids();
+  options.max_interrupted_part = scheduler.max_interrupted_percent / 100.0;
   options.warm_up = kWarmUpBudget;
   return options;
 }

@@ -124,13 +124,19 @@ class Scheduler {
 
   // The step ended. Blocks it filled become visible as prefixes only now. A result for any other step than
   // the one in flight is ignored. A sequence ends when its outcome says so, or with its max_tokens-th token.
-  // A slice that samples but has no outcome is planned again for its last token.
+  // A slice that samples but has no outcome is planned again for its last token. After a dropped step nobody
+  // has advanced and nobody was served.
   virtual void Complete(const StepResult& result, TimePoint now) = 0;
 
   virtual std::optional<SequenceState> Find(SequenceId sequence) const = 0;
   virtual SchedulerStats Stats() const = 0;
   // What steps take, as learnt so far; all 0 before anything was learnt.
   virtual LatencyCoefficients Latency() const = 0;
+  // What the plan in flight is predicted to take; none where nothing was learnt or none is in flight.
+  virtual std::optional<Duration> ExpectedTime() const = 0;
+  // Whether a newcomer that goes first can be in the next plan. False where batches are closed (policy
+  // `request`).
+  virtual bool admits_between_steps() const = 0;
   // Multi-line dump of queues, running sequences and blocks, for the watchdog.
   virtual std::string DebugString() const = 0;
 };

@@ -61,6 +61,9 @@ struct SliceOutcome {
 struct StepResult {
   std::uint64_t step = 0;
   bool failed = false;  // the step did not take effect: none of its KV may be used. The next plan repeats it
+  // Likewise, because it was interrupted: the next plan is made freely, with whoever came since. Nothing is
+  // learnt.
+  bool dropped = false;
   std::vector<SliceOutcome> outcomes = {};
 };
 

@@ -102,6 +102,7 @@ void StepScheduler::Complete(const StepResult& result, TimePoint now) {
     repeat_ = true;
     return;
   }
+  if (result.dropped) return Drop();
   now_ = now;
   const Duration elapsed = now - planned_at_;
   learnt_->latency.Observe(load_, elapsed);
@@ -125,6 +126,11 @@ void StepScheduler::Complete(const StepResult& result, TimePoint now) {
   if (out_of_order) {
     std::ranges::sort(running_, {}, [](const Sequence* sequence) -> const Rank& { return sequence->rank; });
   }
+}
+
+// Everybody keeps seat and blocks; the blocks are there already when the same tokens are planned again.
+void StepScheduler::Drop() {
+  for (Sequence* sequence : running_) sequence->scheduled = 0;
 }
 
 void StepScheduler::AttachOutcomes(const StepResult& result) {
@@ -236,6 +242,11 @@ SchedulerStats StepScheduler::Stats() const {
           .prefix_queries_tokens = prefix_query_tokens_,
           .prefix_hit_tokens = prefix_hit_tokens_,
           .faults = illegal_moves_ + static_cast<std::uint64_t>(kv_.pool().misuses())};
+}
+
+std::optional<Duration> StepScheduler::ExpectedTime() const {
+  if (!in_flight_ || !learnt_->latency.fitted()) return std::nullopt;
+  return FromSeconds(learnt_->latency.StepSeconds(load_));
 }
 
 std::string StepScheduler::DebugString() const {

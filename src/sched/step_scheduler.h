@@ -48,6 +48,8 @@ class StepScheduler final : public Scheduler {
   std::optional<SequenceState> Find(SequenceId sequence) const override;
   SchedulerStats Stats() const override;
   LatencyCoefficients Latency() const override { return learnt_->latency.coefficients(); }
+  std::optional<Duration> ExpectedTime() const override;
+  bool admits_between_steps() const override { return !rules_.closed_batches; }
   std::string DebugString() const override;
 
   // A sequence's place in the order.
@@ -111,6 +113,7 @@ class StepScheduler final : public Scheduler {
 
   // step_scheduler.cc
   Status CheckSubmit(const SubmitRequest& request) const;
+  void Drop();
   void AttachOutcomes(const StepResult& result);
   void Expect(Sequence* sequence);
   void Serve(Sequence* sequence, Duration elapsed);

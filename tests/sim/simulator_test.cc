@@ -187,6 +187,8 @@ TEST(Simulator, AStallIsReportedAndNotWaitedFor) {
     std::optional<SequenceState> Find(SequenceId) const override { return std::nullopt; }
     SchedulerStats Stats() const override { return {}; }
     LatencyCoefficients Latency() const override { return {}; }
+    std::optional<Duration> ExpectedTime() const override { return std::nullopt; }
+    bool admits_between_steps() const override { return true; }
     std::string DebugString() const override { return "the dump"; }
   };
   Stalled scheduler;

@@ -84,7 +84,7 @@ models:
     scheduler:
       {policy: index, max_batch_tokens: 12, max_sequences: 11, quantum: 13ms, starvation_bound: 14s,
        ageing_bound: 15m, hysteresis_percent: 16, max_lost_percent: 17, token_gap_target: 18ms,
-       tenant_fairness: true}
+       max_interrupted_percent: 19, tenant_fairness: true}
   - {name: "2", path: b}
 log: {level: debug, format: json}
 )");
@@ -136,6 +136,7 @@ log: {level: debug, format: json}
   EXPECT_EQ(model.scheduler.ageing_bound_seconds, 900);
   EXPECT_EQ(model.scheduler.hysteresis_percent, 16);
   EXPECT_EQ(model.scheduler.max_lost_percent, 17);
+  EXPECT_EQ(model.scheduler.max_interrupted_percent, 19);
   EXPECT_EQ(model.scheduler.token_gap_target_seconds, 0.018);
   EXPECT_TRUE(model.scheduler.tenant_fairness);
   EXPECT_EQ(config->models[1].name, "2");

@@ -111,6 +111,8 @@ Result<std::unique_ptr<Engine>> TryMakeEngine(const EngineSetup& setup) {
   options.watchdog = setup.watchdog;
   options.clock = setup.clock;
   options.warm_up = setup.warm_up;
+  options.max_interrupted_part = setup.max_interrupted_part;
+  options.interrupt_threshold = setup.interrupt_threshold;
   options.on_broken = setup.on_broken;
   return Engine::Create(CreateFakeRunner(runner), options, setup.observer);
 }

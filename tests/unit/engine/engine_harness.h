@@ -84,6 +84,8 @@ struct EngineSetup {
   std::function<void(std::int32_t row, std::span<float> logits)> on_logits;
   std::shared_ptr<EngineObserver> observer;
   Duration warm_up{};
+  double max_interrupted_part = 0.1;
+  Duration interrupt_threshold = std::chrono::milliseconds(5);
   std::function<void(const Status&)> on_broken;
 };
 

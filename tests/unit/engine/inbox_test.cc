@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "tests/unit/engine/engine_harness.h"
@@ -55,6 +56,66 @@ TEST(InboxTest, BoundsWhatLivesAltogether) {
   }
   EXPECT_EQ(inbox.Admit(), Status::ResourceExhausted(
                                "the queue is full: 5 sequences wait, run or are preempted, the limit is 5"));
+}
+
+Submission Realtime(SequenceId id, TimePoint arrival) {
+  Submission submission = MakeSubmission(id);
+  submission.request.priority = PriorityClass::kRealtime;
+  submission.request.arrival = arrival;
+  return submission;
+}
+
+constexpr TimePoint At(int milliseconds) {
+  return TimePoint(std::chrono::milliseconds(milliseconds));
+}
+
+TEST(InboxTest, ARealtimeSubmissionInterruptsTheStepUnderWay) {
+  Inbox inbox(10, 10);
+  inbox.BeginStep({.ticket = 7}, At(0));
+  ASSERT_TRUE(inbox.Submit(MakeSubmission(1)).ok());
+  EXPECT_FALSE(inbox.interrupt().IsRequested(7));
+  ASSERT_TRUE(inbox.Submit(Realtime(2, At(1))).ok());
+  EXPECT_TRUE(inbox.interrupt().IsRequested(7));
+  EXPECT_FALSE(inbox.interrupt().IsRequested(8));
+}
+
+TEST(InboxTest, AStepThatHasEndedOrNotBegunIsNotInterrupted) {
+  Inbox inbox(10, 10);
+  Mail mail;
+  ASSERT_TRUE(inbox.Submit(Realtime(1, At(0))).ok());
+  inbox.Take(&mail);
+  inbox.BeginStep({.ticket = 1}, At(0));  // its plan knows the submission
+  EXPECT_FALSE(inbox.interrupt().IsRequested(1));
+  inbox.EndStep();
+  ASSERT_TRUE(inbox.Submit(Realtime(2, At(1))).ok());
+  EXPECT_FALSE(inbox.interrupt().IsRequested(1));
+  inbox.Take(&mail);
+  inbox.BeginStep({.ticket = 2}, At(2));
+  EXPECT_FALSE(inbox.interrupt().IsRequested(2));
+}
+
+// The plan was made between Take() and BeginStep().
+TEST(InboxTest, AStepWhoseSubmissionCameTooLateForItsPlanIsInterruptedAtOnce) {
+  Inbox inbox(10, 10);
+  Mail mail;
+  inbox.Take(&mail);
+  ASSERT_TRUE(inbox.Submit(Realtime(1, At(0))).ok());
+  inbox.BeginStep({.ticket = 1, .expected_end = At(3), .worth_waiting = std::chrono::milliseconds(5)}, At(0));
+  EXPECT_FALSE(inbox.interrupt().IsRequested(1));  // it ends soon
+  inbox.EndStep();
+  inbox.BeginStep({.ticket = 2, .expected_end = At(9), .worth_waiting = std::chrono::milliseconds(5)}, At(3));
+  EXPECT_TRUE(inbox.interrupt().IsRequested(2));
+}
+
+TEST(InboxTest, AStepIsNotInterruptedShortlyBeforeItsEnd) {
+  const InterruptibleStep step = {
+      .ticket = 1, .expected_end = At(100), .worth_waiting = std::chrono::milliseconds(5)};
+  EXPECT_TRUE(step.IsWorthInterrupting(At(0)));
+  EXPECT_TRUE(step.IsWorthInterrupting(At(95)));
+  EXPECT_FALSE(step.IsWorthInterrupting(At(96)));
+  EXPECT_FALSE(step.IsWorthInterrupting(At(104)));
+  EXPECT_TRUE(step.IsWorthInterrupting(At(105)));  // the prediction was wrong
+  EXPECT_TRUE(InterruptibleStep{.ticket = 1}.IsWorthInterrupting(At(0)));
 }
 
 TEST(InboxTest, OneCancellationPerLiveSequence) {

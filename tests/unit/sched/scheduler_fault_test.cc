@@ -126,6 +126,88 @@ TEST(SchedulerFailure, NothingOfTheStepIsUsed) {
   EXPECT_EQ(harness.scheduler().Stats().recomputed_tokens, 0u);
 }
 
+TEST(SchedulerDrop, TheNextPlanIsMadeFreely) {
+  SchedulerHarness harness(FaultConfig());
+  ASSERT_TRUE(harness.Submit(1, Range(100, 3), 6).ok());
+  harness.Step();
+  ASSERT_TRUE(harness.Submit(2, Range(200, 20), 6).ok());
+  harness.Plan();
+  ASSERT_NE(harness.SliceOf(2), nullptr);
+  harness.Drop();
+  EXPECT_EQ(harness.scheduler().Find(1)->generated_tokens, 1);
+  EXPECT_EQ(harness.scheduler().Find(2)->computed_tokens, 0);
+  ASSERT_TRUE(harness.Submit(3, Range(300, 5), 6, {.priority = PriorityClass::kRealtime}).ok());
+  harness.Plan();
+  ASSERT_NE(harness.SliceOf(3), nullptr);
+  EXPECT_EQ(harness.SliceOf(3)->token_count, 5);
+  EXPECT_TRUE(harness.SliceOf(3)->sample);
+  harness.Complete();
+  harness.Drain();
+  EXPECT_EQ(harness.Generated(2).size(), 6u);
+  EXPECT_EQ(harness.scheduler().Stats().recomputed_tokens, 0u) << "nothing had been computed";
+  EXPECT_EQ(harness.scheduler().Stats().preemptions, 0u);
+}
+
+TEST(SchedulerDrop, NothingOfTheStepIsUsed) {
+  SchedulerHarness harness(FaultConfig());
+  ASSERT_TRUE(harness.Submit(1, Range(100, 8), 4).ok());
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    harness.Plan();
+    harness.Drop(seed);
+    EXPECT_EQ(harness.scheduler().kv().index().size(), 0);
+  }
+  harness.Drain();
+  EXPECT_EQ(harness.Generated(1).size(), 4u);
+}
+
+TEST(SchedulerDrop, AfterAFailureToo) {
+  SchedulerHarness harness(FaultConfig());
+  ASSERT_TRUE(harness.Submit(1, Range(100, 8), 4).ok());
+  harness.Plan();
+  harness.Fail();
+  harness.Plan();
+  harness.Drop();
+  ASSERT_TRUE(harness.Submit(2, Range(200, 5), 6, {.priority = PriorityClass::kRealtime}).ok());
+  harness.Plan();
+  EXPECT_NE(harness.SliceOf(2), nullptr);
+  harness.Complete();
+  harness.Drain();
+}
+
+TEST(SchedulerDrop, TheCancelledAreLetGo) {
+  SchedulerHarness harness(FaultConfig());
+  ASSERT_TRUE(harness.Submit(1, Range(100, 7), 4).ok());
+  harness.Plan();
+  harness.Cancel(1);
+  harness.Drop();
+  EXPECT_EQ(harness.scheduler().Stats().blocks_free, 16);
+  EXPECT_TRUE(harness.Plan().empty());
+}
+
+// The first fit is made of eight steps. A long one that was dropped is none of them.
+TEST(SchedulerDrop, NothingIsLearnt) {
+  SchedulerHarness harness(FaultConfig());
+  harness.SetStepTime(std::chrono::milliseconds(100));
+  ASSERT_TRUE(harness.Submit(1, Range(100, 1), 12).ok());
+  for (int i = 0; i < 7; ++i) {
+    harness.Plan();
+    EXPECT_EQ(harness.scheduler().ExpectedTime(), std::nullopt);
+    harness.Complete();
+  }
+  harness.SetStepTime(std::chrono::seconds(10));
+  harness.Plan();
+  harness.Drop();
+  EXPECT_EQ(harness.scheduler().Latency(), LatencyCoefficients{});
+  harness.SetStepTime(std::chrono::milliseconds(100));
+  harness.Step();
+  EXPECT_EQ(harness.scheduler().ExpectedTime(), std::nullopt) << "no plan is in flight";
+  harness.Plan();
+  ASSERT_TRUE(harness.scheduler().ExpectedTime().has_value());
+  EXPECT_NEAR(ToSeconds(*harness.scheduler().ExpectedTime()), 0.1, 0.01);
+  harness.Complete();
+  harness.Drain();
+}
+
 TEST(SchedulerFailure, TheRepeatedStepLeavesOutTheCancelled) {
   SchedulerHarness harness(FaultConfig());
   ASSERT_TRUE(harness.Submit(1, Range(100, 3), 6).ok());

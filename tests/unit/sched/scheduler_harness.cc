@@ -192,7 +192,7 @@ void SchedulerHarness::Complete(const std::function<void(std::vector<SliceOutcom
   CheckInvariants();
 }
 
-void SchedulerHarness::Fail(std::uint64_t seed) {
+void SchedulerHarness::WriteRubbish(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   for (const Slice& slice : plan_.slices) {
     const std::vector<Chain> chains = ChainsOf(known_.at(slice.sequence));
@@ -202,7 +202,18 @@ void SchedulerHarness::Fail(std::uint64_t seed) {
       Slot(slice, position) = random() % 2 == 0 ? chains[static_cast<std::size_t>(position)] : random() | 1;
     }
   }
+}
+
+void SchedulerHarness::Fail(std::uint64_t seed) {
+  WriteRubbish(seed);
   scheduler_->Complete({.step = plan_.step, .failed = true, .outcomes = {}}, now_);
+  CheckInvariants();
+}
+
+void SchedulerHarness::Drop(std::uint64_t seed) {
+  WriteRubbish(seed);
+  now_ += step_time_;
+  scheduler_->Complete({.step = plan_.step, .dropped = true, .outcomes = {}}, now_);
   CheckInvariants();
 }
 

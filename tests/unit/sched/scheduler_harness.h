@@ -63,6 +63,8 @@ class SchedulerHarness {
   void Complete(const std::function<void(std::vector<SliceOutcome>*)>& edit = nullptr);
   // The step in flight fails after having written some of its KV and rubbish elsewhere in its slots.
   void Fail(std::uint64_t seed = 1);
+  // The same, but the step was interrupted, and has taken its time.
+  void Drop(std::uint64_t seed = 1);
   // Plan and Complete; false when there was nothing to do.
   bool Step(const std::function<void(std::vector<SliceOutcome>*)>& edit = nullptr);
   // Steps until nothing is left; the number of steps. Fails the test beyond `limit`.
@@ -87,6 +89,7 @@ class SchedulerHarness {
   void CheckContext(const Slice& slice);
   void CheckWrites();
   void Write();
+  void WriteRubbish(std::uint64_t seed);
 
   const SchedulerConfig config_;
   std::unique_ptr<StepScheduler> scheduler_;

@@ -26,6 +26,7 @@ struct Coverage {
   std::uint64_t recomputed = 0;
   std::uint64_t hits = 0;
   int failures = 0;
+  int drops = 0;
   int cancelled_in_flight = 0;
   int cancelled_preempted = 0;
   int followers_overtaken = 0;
@@ -211,6 +212,11 @@ class RandomRun {
       harness_.Fail(random_());
       return;
     }
+    if (OneIn(9)) {
+      ++coverage_.drops;
+      harness_.Drop(random_());
+      return;
+    }
     harness_.Complete([this](std::vector<SliceOutcome>* outcomes) { Edit(outcomes); });
   }
 
@@ -285,6 +291,7 @@ TEST(SchedulerProperty, RandomRunsKeepAllPromises) {
   EXPECT_GT(coverage.recomputed, 1000u);
   EXPECT_GT(coverage.hits, 1000u);
   EXPECT_GT(coverage.failures, 1000);
+  EXPECT_GT(coverage.drops, 1000);
   EXPECT_GT(coverage.cancelled_in_flight, 500);
   EXPECT_GT(coverage.cancelled_preempted, 50);
   EXPECT_GT(coverage.followers_overtaken, 20);
