@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/descriptor_limit.h"
+#include "base/timer_thread.h"
 #include "cli/access_log.h"
 #include "cli/daemon_metrics.h"
 #include "cli/exit_guard.h"
@@ -27,6 +28,9 @@
 
 namespace skipjack::cli {
 namespace {
+
+// What was learnt is lost when the process is killed, as far as it is younger than this.
+constexpr Duration kSaveEvery = std::chrono::minutes(5);
 
 std::string Address(const std::string& host, int port) {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
@@ -113,6 +117,8 @@ class Daemon {
                                                 failed_models_ < config_.models.size());
     if (loaded && !stopping_ && !broken_) {
       AnnounceReady();
+      saver_ = std::make_unique<TimerThread>(clock_);
+      SaveLater(saver_.get());
       while (!stop_signal_ && !broken_) stop_signal_ = signals_->Wait(std::nullopt);
     }
     if (broken_) spdlog::critical("an engine is out of order: ending, so that a restart can help");
@@ -289,6 +295,23 @@ class Daemon {
 #endif
     if (http_) stops.emplace_back([&] { http_->Stop(grace); });
     for (std::thread& stop : stops) stop.join();
+    SaveLast();
+  }
+
+  // What an engine learnt that is out of order is not worth keeping.
+  void SaveLast() {
+    if (!saver_) return;
+    guard_->Enter("saving what was learnt", [this] { return DescribeEngines(registry_.Ready()); });
+    if (!broken_) saver_->Post([this] { registry_.SaveLearnt(); });
+    saver_.reset();
+  }
+
+  // On the saver's thread, so that a slow disk holds up nobody.
+  void SaveLater(TimerThread* saver) {
+    saver->At(clock_.Now() + kSaveEvery, [this, saver] {
+      registry_.SaveLearnt();
+      SaveLater(saver);
+    });
   }
 
   const DaemonConfig& config_;
@@ -305,6 +328,7 @@ class Daemon {
   DaemonAddresses addresses_;
   MetricsPage metrics_;
   ModelRegistry registry_;
+  std::unique_ptr<TimerThread> saver_;  // writes what was learnt
   std::unique_ptr<InferenceService> service_;
   std::unique_ptr<HttpServer> http_;
 #ifdef SKIPJACK_WITH_GRPC

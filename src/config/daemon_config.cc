@@ -153,6 +153,7 @@ void ReadModel(ConfigSection& section, ModelEntry* model) {
   section.Integer("context_length", 0, 1 << 24, &model->context_length);
   section.Text("chat_template", "a file; empty: the model's own", &model->chat_template);
   section.Text("pre_tokenizer", "a name; empty: the model's own", &model->pre_tokenizer);
+  section.Text("cache_dir", "a folder, or none; empty: .skipjack beside the model", &model->cache_dir);
   section.TextList("stop", kMaxEndStrings, kMaxEndStringBytes, &model->stop);
   ReadKv(section.Section("kv"), &model->kv);
   ReadScheduler(section.Section("scheduler"), &model->scheduler);
@@ -239,6 +240,7 @@ Result<DaemonConfig> LoadDaemonConfig(const std::string& path) {
     ResolveAgainst(folder, &model.path);
     ResolveAgainst(folder, &model.chat_template);
     ResolveAgainst(folder, &model.kv.disk_path);
+    if (model.cache_dir != "none") ResolveAgainst(folder, &model.cache_dir);
   }
   return config;
 }

@@ -73,6 +73,7 @@ struct ModelEntry {
   std::int32_t context_length = 0;  // 0: the model's own
   std::string chat_template;        // path of a template that replaces the model's; empty: the model's own
   std::string pre_tokenizer;        // overrides tokenizer.ggml.pre; empty: the model's own
+  std::string cache_dir;            // "none", or a folder; empty: `.skipjack` beside the model
   std::vector<std::string> stop;    // ends an answer as an end token does, and is no part of it
   KvConfig kv;
   SchedulerSettings scheduler;

@@ -111,6 +111,7 @@ struct EngineStats {
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   std::uint64_t rejected = 0;
   std::uint64_t non_finite_logits = 0;
+  LatencyCoefficients latency;      // what steps take, as learnt so far; all 0: nothing was
   double longest_step_seconds = 0;  // seen, or expected of a full one after the warm-up
 };
 

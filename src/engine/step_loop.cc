@@ -33,6 +33,7 @@ StepLoop::StepLoop(Parts parts, const EngineOptions& options)
       watchdog_(clock_, options.watchdog, [this](Duration stalled) { LogStall(stalled); }) {
   ReserveForLargestStep();
   stats_.scheduler = scheduler_->Stats();
+  stats_.latency = scheduler_->Latency();
   inbox_.Publish(stats_, {});
 }
 
@@ -176,6 +177,7 @@ void StepLoop::Settle() {
   {
     std::lock_guard guard(scheduler_mutex_);
     stats_.scheduler = scheduler_->Stats();
+    stats_.latency = scheduler_->Latency();
   }
   ended_ids_.clear();
   for (const Ending& ending : endings_) ended_ids_.push_back(ending.sequence->id);

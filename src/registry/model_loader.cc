@@ -16,6 +16,7 @@
 #include "backend/cpu/memory_ledger.h"
 #include "model/gguf_file.h"
 #include "registry/kv_budget.h"
+#include "registry/latency_cache.h"
 #include "registry/tokenizer_source.h"
 #include "sched/check_config.h"
 
@@ -191,6 +192,18 @@ EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
   return options;
 }
 
+// What an earlier run learnt of this model on such a runner. The scheduler starts from it, and it is kept for
+// the next.
+void AttachLatencyMemory(const ModelEntry& entry, const GgufFile& file, const ModelRunner& runner,
+                         SchedulerConfig* scheduler, ServedModel* model) {
+  const std::string folder = CacheFolder(entry.cache_dir, file.path());
+  if (folder.empty()) return;
+  const Result<LatencyKey> key = MakeLatencyKey(file.paths(), runner.description());
+  if (!key.ok()) return;  // the file was replaced while it was read: what is learnt belongs to nobody
+  model->latency_memory = std::make_shared<LatencyMemory>(entry.name, LatencyCachePath(folder, *key), *key);
+  scheduler->latency = model->latency_memory->Recall();
+}
+
 std::int64_t UnixSeconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
@@ -233,6 +246,8 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
   if (!runner.ok()) return runner.status();
   model->description = fmt::format("{} {} layers, {}, {}", model->config.architecture, model->config.layers,
                                    WeightType((*source)->file()), (*runner)->description());
+
+  AttachLatencyMemory(entry, (*source)->file(), **runner, &options.scheduler, model.get());
 
   progress("warming up", 0.0);
   options.on_broken = std::move(hooks.on_broken);

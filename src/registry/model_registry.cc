@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cpu/memory_ledger.h"
+#include "registry/latency_cache.h"
 #include "registry/model_loader.h"
 
 namespace skipjack {
@@ -160,6 +161,12 @@ std::vector<ModelStatus> ModelRegistry::Statuses() const {
     statuses.push_back(std::move(slot.status));
   }
   return statuses;
+}
+
+void ModelRegistry::SaveLearnt() const {
+  for (const std::shared_ptr<ServedModel>& model : Ready()) {
+    if (model->latency_memory) model->latency_memory->Keep(model->engine->Stats().latency);
+  }
 }
 
 Status ModelRegistry::Health() const {

@@ -20,6 +20,7 @@
 
 namespace skipjack {
 
+class LatencyMemory;
 class MemoryLedger;
 
 // A loaded, warm model. Shared by requests: it lives until the last of them is done.
@@ -36,6 +37,7 @@ struct ServedModel {
   std::vector<TokenId> end_tokens;
   std::vector<std::string> end_strings;  // that end an answer too; see OutputText::Options
   std::shared_ptr<Engine> engine;
+  std::shared_ptr<LatencyMemory> latency_memory;  // keeps what the engine learns of step times; may be null
 
   // Ids below it may be chosen. The rows of the embedding behind the last token are padding.
   std::int32_t sampled_ids() const {
@@ -60,7 +62,7 @@ struct LoadHooks {
   std::shared_ptr<EngineObserver> observer;
   std::function<void(const Status&)> on_broken;  // EngineOptions::on_broken
   const std::atomic<bool>* cancel = nullptr;     // once set, loading ends soon, with CANCELLED
-  const MemoryLedger* memory = nullptr;          // shared by all models of the process; null: this one is alone
+  const MemoryLedger* memory = nullptr;  // shared by all models of the process; null: this one is alone
 };
 
 // Loads and warms a model for the registry; the number bounds the sequences that wait for their first step.
@@ -103,6 +105,10 @@ class ModelRegistry {
   Result<std::shared_ptr<ServedModel>> Find(const std::string& name) const;
   std::vector<std::shared_ptr<ServedModel>> Ready() const;
   std::vector<ModelStatus> Statuses() const;
+
+  // Writes what the engines have learnt to where it is found at the next start. Waits for the disk: not for
+  // the threads of requests and steps.
+  void SaveLearnt() const;
 
   // All models loaded (but see ModelRegistryOptions::serve_others), none unhealthy.
   Status Health() const;

@@ -132,7 +132,7 @@ class Daemon:
 def make_config(model=TINY_MODEL, name="tiny", server=None, **entry):
     config = {
         "server": {"grpc": {"listen": "127.0.0.1:0"}, "http": {"listen": "127.0.0.1:0"}, "drain_grace": "20s"},
-        "models": [{"name": name, "path": str(model), **entry}],
+        "models": [{"name": name, "path": str(model), "cache_dir": "none", **entry}],
     }
     config["server"].update(server or {})
     return config

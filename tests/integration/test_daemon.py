@@ -221,3 +221,41 @@ def test_many_http_streams_at_once(daemon):
         thread.join()
     assert ends == [True] * 500
     daemon.wait_idle()
+
+
+def latency_files(folder):
+    return sorted(folder.glob("*.steps.json"))
+
+
+def test_what_was_learnt_of_step_times_is_there_after_a_restart(start_daemon, tmp_path):
+    cache = tmp_path / "cache"
+    config = make_config(cache_dir=str(cache))
+    daemon = start_daemon(config)
+    daemon.post("/v1/completions", {"model": "tiny", "prompt": "x", "max_tokens": 100, "ignore_eos": True})
+    assert daemon.stop() == 0
+    [path] = latency_files(cache)
+    learnt = json.loads(path.read_text())
+    assert learnt["seconds"]["step"] + learnt["seconds"]["decoder"] > 0
+    assert learnt["for"]["model"][0]["name"] == TINY_MODEL.name
+
+    # Two at once, and one that finds a damaged file: all start, serve and leave one whole file behind.
+    path.write_text(path.read_text()[:50])
+    daemons = [start_daemon(config), start_daemon(config)]
+    assert "are not used" in daemons[0].log()
+    for other in daemons:
+        other.post("/v1/completions", {"model": "tiny", "prompt": "x", "max_tokens": 100, "ignore_eos": True})
+    assert [other.stop() for other in daemons] == [0, 0]
+    assert latency_files(cache) == [path]
+    assert list(cache.iterdir()) == [path]
+    assert json.loads(path.read_text())["for"] == learnt["for"]
+
+    quiet = start_daemon(config)
+    assert "are not used" not in quiet.log()
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(start_daemon, tmp_path):
+    (tmp_path / "file").write_text("")
+    daemon = start_daemon(make_config(cache_dir=str(tmp_path / "file" / "cache")))
+    daemon.post("/v1/completions", {"model": "tiny", "prompt": "x", "max_tokens": 100, "ignore_eos": True})
+    assert daemon.stop() == 0
+    assert daemon.log().count("is not kept for the next start") == 1

@@ -74,6 +74,7 @@ models:
     chat_template: t.jinja
     pre_tokenizer: llama-bpe
     stop: ["</s>", "\n\nUser:", 'x y']
+    cache_dir: /c/d
     kv:
       block_tokens: 32
       device_memory: 1GiB
@@ -135,6 +136,7 @@ log: {level: debug, format: json}
   EXPECT_EQ(model.scheduler.starvation_bound_seconds, 14);
   EXPECT_EQ(model.scheduler.ageing_bound_seconds, 900);
   EXPECT_EQ(model.scheduler.hysteresis_percent, 16);
+  EXPECT_EQ(model.cache_dir, "/c/d");
   EXPECT_EQ(model.scheduler.max_lost_percent, 17);
   EXPECT_EQ(model.scheduler.max_interrupted_percent, 19);
   EXPECT_EQ(model.scheduler.token_gap_target_seconds, 0.018);
@@ -359,13 +361,17 @@ class ConfigFileTest : public ::testing::Test {
 TEST_F(ConfigFileTest, PathsAreMeantFromTheFilesFolder) {
   std::filesystem::create_directory(folder_ / "etc");
   const std::filesystem::path path = folder_ / "etc" / "c.yaml";
-  std::ofstream(path) << "models:\n  - {name: a, path: ../models/a.gguf, chat_template: t.jinja}\n"
-                         "  - {name: b, path: /abs/b.gguf, kv: {disk: {path: spill, size: 1GiB}}}\n";
+  std::ofstream(path)
+      << "models:\n  - {name: a, path: ../models/a.gguf, chat_template: t.jinja,"
+         " cache_dir: cache}\n"
+         "  - {name: b, path: /abs/b.gguf, kv: {disk: {path: spill, size: 1GiB}}, cache_dir: none}\n";
   const auto config = LoadDaemonConfig(path.string());
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->models[0].path, (folder_ / "models/a.gguf").string());
   EXPECT_EQ(config->models[0].chat_template, (folder_ / "etc/t.jinja").string());
+  EXPECT_EQ(config->models[0].cache_dir, (folder_ / "etc/cache").string());
   EXPECT_EQ(config->models[1].path, "/abs/b.gguf");
+  EXPECT_EQ(config->models[1].cache_dir, "none");  // a word, not a folder
   EXPECT_EQ(config->models[1].chat_template, "");
   EXPECT_EQ(config->models[1].kv.disk_path, (folder_ / "etc/spill").string());
 }
