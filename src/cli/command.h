@@ -16,6 +16,8 @@ void AddCheckConfigCommand(CLI::App* app, Run* run);
 void AddDevicesCommand(CLI::App* app, Run* run);
 void AddBenchCommand(CLI::App* app, Run* run);
 void AddSimulateCommand(CLI::App* app, Run* run);
-void AddHealthCommand(CLI::App* app, Run* run);  // only in builds with gRPC
+// Only in builds with gRPC.
+void AddFitCostModelCommand(CLI::App* app, Run* run);
+void AddHealthCommand(CLI::App* app, Run* run);
 
 }  // namespace skipjack::cli

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   skipjack::cli::AddBenchCommand(&app, &run);
   skipjack::cli::AddSimulateCommand(&app, &run);
 #ifdef SKIPJACK_WITH_GRPC
+  skipjack::cli::AddFitCostModelCommand(&app, &run);
   skipjack::cli::AddHealthCommand(&app, &run);
 #endif
 

@@ -234,6 +234,8 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(const ModelEntry& entry,
   const Result<CpuRunnerOptions> plan = PlanRunner(entry, model->config, memory, hooks.cancel);
   if (!plan.ok()) return plan.status();
   model->context_length = plan->limits.context_length;
+  model->block_tokens = plan->limits.block_tokens;
+  model->block_bytes = CpuKvLayout(model->config, *plan).block_bytes;
   if (model->context_length < model->config.context_length && entry.context_length == 0) {
     spdlog::warn("model '{}': KV memory holds a context of {} tokens, the model could use {}", entry.name,
                  model->context_length, model->config.context_length);

@@ -29,6 +29,8 @@ struct ServedModel {
   std::int64_t created_unix_seconds = 0;
   ModelConfig config;
   std::int32_t context_length = 0;  // the configured one
+  std::int32_t block_tokens = 0;    // of one KV block
+  std::int64_t block_bytes = 0;     // likewise
   std::string description;          // "llama 30 layers, q4_1, cpu avx2 int8 threads=2"
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;  // may be null

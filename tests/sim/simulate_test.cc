@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "cli/simulate/cost_fit.h"
 #include "cli/simulate/simulation.h"
 
 namespace skipjack::cli {
@@ -45,6 +46,53 @@ TEST(CostFile, AllThatShipAreComplete) {
     ++files;
   }
   EXPECT_GE(files, 6);
+}
+
+LearntCosts Learnt() {
+  return {.name = "fitted",
+          .source = "a test",
+          .latency =
+              {.step = 0.01, .decoder = 0.002, .context = 3e-6, .prompt_token = 0.0005, .prompt_pair = 1e-6},
+          .kv_tokens = 4096,
+          .context_length = 2048,
+          .kv_bytes_per_token = 1000,
+          .host_bytes_per_second = 1e6,
+          .swap_hidden = 0.5};
+}
+
+// Decode steps take in the simulator what the daemon predicts; prompts too, but for what their slice costs.
+TEST(CostFile, OneThatWasFittedCostsWhatWasLearnt) {
+  const LearntCosts learnt = Learnt();
+  const Result<std::string> json = MakeCostFile(learnt);
+  ASSERT_TRUE(json.ok()) << json.status().ToString();
+  const Result<CostFile> file = ParseCostFile(*json, "fitted");
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(file->name, "fitted");
+  EXPECT_EQ(file->kv_tokens, 4096);
+  EXPECT_EQ(file->context_length, 2048);
+  EXPECT_DOUBLE_EQ(file->swap_seconds, 0.001)
+      << "1,000 bytes out and in at a million a second, half of it hidden";
+
+  StepPlan plan;
+  plan.slices = {{.sequence = 1, .position = 99, .token_count = 1},
+                 {.sequence = 2, .position = 299, .token_count = 1}};
+  // 0.01 + 2 x 0.002 + 400 x 3e-6, by hand.
+  EXPECT_NEAR(ToSeconds(file->cost.Cost(plan, {})), 0.0152, 1e-8);
+  plan.slices = {{.sequence = 1, .position = 100, .token_count = 50}};
+  // 0.01 + 50 x 0.0005 + (50 x 100 + 50 x 51 / 2) x 1e-6, by hand; the slice costs 0.0015 + 150 x 2e-6.
+  EXPECT_NEAR(ToSeconds(file->cost.Cost(plan, {})), 0.041275 + 0.0018, 1e-8);
+}
+
+TEST(CostFile, NoneIsFittedToWhatWasNotLearnt) {
+  LearntCosts learnt = Learnt();
+  learnt.latency = {};
+  EXPECT_EQ(MakeCostFile(learnt).status().code(), StatusCode::kFailedPrecondition);
+  learnt.latency = {.step = 1, .decoder = 1};
+  EXPECT_EQ(MakeCostFile(learnt).status().code(), StatusCode::kFailedPrecondition);
+  learnt.latency = {.step = 0.01, .decoder = 0.001, .prompt_token = 0.005};
+  const Result<CostFile> file = ParseCostFile(*MakeCostFile(learnt), "fitted");
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(file->cost.slice_seconds, 0);
 }
 
 TEST(CostFile, RefusesWhatIsMissingUnknownOrWithoutASource) {

@@ -27,6 +27,9 @@ void AddModels(const ModelRegistry& registry, v1::StatusResponse* response) {
     if (model == loaded.end()) continue;
     message->set_description((*model)->description);
     *message->mutable_engine() = ToProto((*model)->engine->Stats());
+    message->set_context_length((*model)->context_length);
+    message->set_block_tokens((*model)->block_tokens);
+    message->set_block_bytes((*model)->block_bytes);
   }
 }
 

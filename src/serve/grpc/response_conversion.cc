@@ -67,6 +67,14 @@ v1::EngineStats ToProto(const EngineStats& stats) {
   message.set_prefix_queries_tokens(scheduler.prefix_queries_tokens);
   message.set_prefix_hit_tokens(scheduler.prefix_hit_tokens);
   message.set_non_finite_logits(stats.non_finite_logits);
+  message.set_interrupted_steps(stats.interrupted_steps);
+  message.set_interrupted_seconds(stats.interrupted_seconds);
+  v1::LearntStepTimes& learnt = *message.mutable_learnt();
+  learnt.set_step(stats.latency.step);
+  learnt.set_decoder(stats.latency.decoder);
+  learnt.set_context(stats.latency.context);
+  learnt.set_prompt_token(stats.latency.prompt_token);
+  learnt.set_prompt_pair(stats.latency.prompt_pair);
   return message;
 }
 
