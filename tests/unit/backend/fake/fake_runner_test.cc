@@ -55,6 +55,25 @@ TEST(FakeRunnerTest, WholePromptChunksAndSingleTokensAgreeWithTheReference) {
   EXPECT_EQ(Best(RunSlice(*runner, {22}, 6, {0, 5})->Row(0)), FakeNextToken(tokens, 64));
 }
 
+TEST(FakeRunnerTest, AnInterruptedStepIsDroppedAndCanBeRunAgain) {
+  const auto runner = CreateFakeRunner(Options());
+  const std::vector<TokenId> tokens = {5, 9, 9, 1, 60};
+  const std::vector<BlockId> table = {7, 2};
+  ASSERT_TRUE(RunSlice(*runner, {5, 9, 9}, 0, table, 0).ok());
+  const std::vector<TokenId> rest = {1, 60};
+  const BatchSlice slice = {
+      .token_offset = 0, .token_count = 2, .position = 3, .block_table = table, .logits_rows = 1};
+  StepInterrupt interrupt;
+  interrupt.Request(4);
+  const auto step = [&](std::uint64_t ticket) {
+    return runner->Forward({rest, std::span(&slice, 1), &interrupt, ticket});
+  };
+  EXPECT_EQ(step(4).status().code(), StatusCode::kAborted);
+  const auto done = step(5);
+  ASSERT_TRUE(done.ok());
+  EXPECT_EQ(Best(done->Row(0)), FakeNextToken(tokens, 64));
+}
+
 TEST(FakeRunnerTest, WrongBlocksAndPositionsShow) {
   const auto runner = CreateFakeRunner(Options());
   const std::vector<TokenId> tokens = {5, 9, 9, 1, 60};
