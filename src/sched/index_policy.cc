@@ -54,6 +54,10 @@ bool IndexPolicy::MayPreempt(const SequenceSnapshot& waiting, const SequenceSnap
   return running.generated_tokens < settings_.protected_part * expected;
 }
 
+std::int64_t IndexPolicy::BandOf(std::int64_t level) const {
+  return level / kPerOctave;
+}
+
 std::optional<Promotion> IndexPolicy::PromotionOf(const SequenceSnapshot& sequence) const {
   if (sequence.promoted_for_life) return std::nullopt;
   if (!learnt_.lengths.informed()) return mlfq_.PromotionOf(sequence);

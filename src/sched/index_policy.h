@@ -22,6 +22,9 @@ class IndexPolicy final : public Policy {
   bool MayPreempt(const SequenceSnapshot& waiting, const SequenceSnapshot& running) const override;
   std::optional<Promotion> PromotionOf(const SequenceSnapshot& sequence) const override;
 
+  // Octaves; who was promoted for life counts to the first.
+  std::int64_t BandOf(std::int64_t level) const override;
+
   // The least expected work per completion, in seat-iterations: a sequence that takes more than a seat's part
   // of the KV pool is charged for the seats that stay empty for it.
   double RankOf(const SequenceSnapshot& sequence) const;

@@ -114,6 +114,9 @@ class Policy {
   }
 
   virtual AdmissionRules admission() const { return {}; }
+
+  // Where statistics count a level: 0 to kLevelBands - 1, others are taken as the nearest.
+  virtual std::int64_t BandOf(std::int64_t level) const { return level; }
 };
 
 // Refuses an unknown name, listing the known ones. `learnt` must outlive the policy.

@@ -2,6 +2,8 @@
 // production and in the simulator. Not thread-safe: one thread (the engine's step loop) owns it.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "sched/explanation.h"
 #include "sched/latency_model.h"
 #include "sched/step_plan.h"
 
@@ -80,7 +83,12 @@ struct SequenceState {
   std::int32_t computed_tokens = 0;
   std::int32_t cached_tokens = 0;  // prompt tokens taken from the prefix cache at first admission
   std::int32_t preemptions = 0;
+  std::int64_t level = 0;      // the policy's queue
+  TimePoint level_since = {};  // when it came there
 };
+
+// Queues that statistics tell apart: the last one stands for itself and all behind it.
+inline constexpr std::size_t kLevelBands = 16;
 
 // Computed from state whenever asked.
 struct SchedulerStats {
@@ -91,9 +99,14 @@ struct SchedulerStats {
   std::int32_t blocks_used = 0;    // referenced by sequences
   std::int32_t blocks_cached = 0;  // unreferenced, kept for prefix hits; reclaimable
   std::int32_t blocks_free = 0;
+  // By band of level, see Policy::BandOf.
+  std::array<std::int32_t, kLevelBands> waiting_by_level = {};
+  std::array<std::int32_t, kLevelBands> running_by_level = {};
   // Counters since start.
   std::uint64_t preemptions = 0;
+  std::array<std::uint64_t, kPreemptionCauses> preemptions_by_cause = {};  // add up to `preemptions`
   std::uint64_t promotions = 0;  // sequences that went ahead because they had waited too long
+  std::uint64_t demotions = 0;   // times a sequence sank to a deeper level
   std::uint64_t recomputed_tokens = 0;
   std::uint64_t prefix_queries_tokens = 0;  // prompt tokens looked up at first admission
   std::uint64_t prefix_hit_tokens = 0;
@@ -129,6 +142,10 @@ class Scheduler {
   virtual void Complete(const StepResult& result, TimePoint now) = 0;
 
   virtual std::optional<SequenceState> Find(SequenceId sequence) const = 0;
+  // None for an unknown one. Reasons are those that the last plan had. O(log waiting) and a bounded walk.
+  virtual std::optional<SequenceExplanation> Explain(SequenceId sequence, TimePoint now) const = 0;
+  // Of those who wait, the one that goes first.
+  virtual std::optional<SequenceId> FirstWaiting() const = 0;
   virtual SchedulerStats Stats() const = 0;
   // What steps take, as learnt so far; all 0 before anything was learnt.
   virtual LatencyCoefficients Latency() const = 0;

@@ -78,6 +78,11 @@ struct Sequence {
 
   bool ranked = false;
   Rank rank;
+  TimePoint level_since;      // when it came to its level
+  std::uint8_t band = 0;      // of its level, see Policy::BandOf
+  WaitNote wait;              // what the last plan that looked at it found
+  std::uint64_t wait_in = 0;  // which plan that was
+  std::optional<PreemptionNote> preempted;
   const SliceOutcome* outcome = nullptr;  // while a step is being completed
 
   SequencePhase phase() const { return phase_; }

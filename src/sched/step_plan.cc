@@ -22,6 +22,20 @@ class Hasher {
 
 }  // namespace
 
+std::string_view PreemptionCauseName(PreemptionCause cause) {
+  switch (cause) {
+    case PreemptionCause::kPriority:
+      return "priority";
+    case PreemptionCause::kDeadline:
+      return "deadline";
+    case PreemptionCause::kPolicy:
+      return "policy";
+    case PreemptionCause::kGrowth:
+      return "growth";
+  }
+  return "unknown";
+}
+
 void StepPlan::Clear() {
   step = 0;
   slices.clear();
@@ -51,6 +65,8 @@ std::uint64_t StepPlan::Hash() const {
   for (const Preemption& preemption : preempted) {
     hasher.Add(preemption.sequence);
     hasher.Add(static_cast<std::uint64_t>(preemption.tokens_lost));
+    hasher.Add(static_cast<std::uint64_t>(preemption.cause));
+    hasher.Add(preemption.by);
   }
   return hasher.value();
 }
@@ -69,7 +85,10 @@ std::string StepPlan::ToString() const {
   }
   for (const Preemption& preemption : preempted) {
     out += "  preempted " + std::to_string(preemption.sequence) + ", " +
-           std::to_string(preemption.tokens_lost) + " tokens lost\n";
+           std::to_string(preemption.tokens_lost) + " tokens lost, " +
+           std::string(PreemptionCauseName(preemption.cause));
+    if (preemption.by != 0) out += " of " + std::to_string(preemption.by);
+    out += '\n';
   }
   return out;
 }

@@ -1,8 +1,10 @@
 // What one step computes, as a value: it can be printed, hashed, logged, replayed and sent to ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -24,10 +26,19 @@ struct Slice {
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
+// Why a sequence loses its KV: somebody who goes first (by what), or the growth of those who run.
+enum class PreemptionCause : std::uint8_t { kPriority, kDeadline, kPolicy, kGrowth };
+inline constexpr std::size_t kPreemptionCauses = 4;
+
+// "priority", "deadline", "policy", "growth".
+std::string_view PreemptionCauseName(PreemptionCause cause);
+
 // A sequence that lost its KV in this plan and will be recomputed.
 struct Preemption {
   SequenceId sequence = 0;
   std::int32_t tokens_lost = 0;
+  PreemptionCause cause = PreemptionCause::kPolicy;
+  SequenceId by = 0;  // who goes first, or who had to grow; 0: nobody else
 
   friend bool operator==(const Preemption&, const Preemption&) = default;
 };

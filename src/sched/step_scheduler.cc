@@ -2,6 +2,7 @@
 #include "sched/step_scheduler.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace skipjack {
@@ -220,7 +221,9 @@ std::optional<SequenceState> StepScheduler::Find(SequenceId id) const {
                        .generated_tokens = sequence.generated(),
                        .computed_tokens = sequence.computed,
                        .cached_tokens = sequence.cached_tokens,
-                       .preemptions = sequence.preemptions};
+                       .preemptions = sequence.preemptions,
+                       .level = sequence.rank.policy.level,
+                       .level_since = sequence.level_since};
 }
 
 std::optional<Rank> StepScheduler::FindRank(SequenceId id) const {
@@ -229,6 +232,8 @@ std::optional<Rank> StepScheduler::FindRank(SequenceId id) const {
 }
 
 SchedulerStats StepScheduler::Stats() const {
+  std::array<std::int32_t, kLevelBands> running_by_level{};
+  for (const Sequence* sequence : running_) ++running_by_level[sequence->band];
   return {.waiting = static_cast<std::int32_t>(waiting_.size()),
           .running = static_cast<std::int32_t>(running_.size()),
           .swapped = 0,
@@ -236,8 +241,12 @@ SchedulerStats StepScheduler::Stats() const {
           .blocks_used = kv_.pool().used(),
           .blocks_cached = kv_.pool().cached(),
           .blocks_free = kv_.pool().free(),
-          .preemptions = preemptions_,
+          .waiting_by_level = waiting_.by_level(),
+          .running_by_level = running_by_level,
+          .preemptions = std::accumulate(preemptions_.begin(), preemptions_.end(), std::uint64_t{0}),
+          .preemptions_by_cause = preemptions_,
           .promotions = promotions_,
+          .demotions = demotions_,
           .recomputed_tokens = recomputed_tokens_,
           .prefix_queries_tokens = prefix_query_tokens_,
           .prefix_hit_tokens = prefix_hit_tokens_,

@@ -17,6 +17,7 @@
 // of it was caused than a part of the time that has passed (SchedulerConfig::max_lost_part).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +47,8 @@ class StepScheduler final : public Scheduler {
   void Plan(TimePoint now, StepPlan* plan) override;
   void Complete(const StepResult& result, TimePoint now) override;
   std::optional<SequenceState> Find(SequenceId sequence) const override;
+  std::optional<SequenceExplanation> Explain(SequenceId sequence, TimePoint now) const override;
+  std::optional<SequenceId> FirstWaiting() const override;
   SchedulerStats Stats() const override;
   LatencyCoefficients Latency() const override { return learnt_->latency.coefficients(); }
   std::optional<Duration> ExpectedTime() const override;
@@ -76,9 +79,6 @@ class StepScheduler final : public Scheduler {
     void Remove(const Sequence& sequence);
   };
 
-  // What preempts: somebody who goes first, or the growth of those who run.
-  enum class Cause : std::uint8_t { kOrder, kGrowth };
-
   // step_scheduler_queue.cc
   void EnterQueue(Sequence* sequence, TimePoint now);
   void LeaveQueue(Sequence* sequence);
@@ -102,14 +102,23 @@ class StepScheduler final : public Scheduler {
   std::int64_t BlocksWanted(const Sequence& candidate, const Demand& demand) const;
   std::int32_t FreeSeats() const;
   std::int32_t CountVictims(const Sequence& candidate, std::int64_t available);
-  bool MayPreempt(const Sequence& candidate, const Sequence& victim) const;
+  bool MayPreempt(const Sequence& candidate, const Sequence& victim);
   double SecondsToRestore(std::int32_t tokens) const;
-  bool IsWorthWaiting(const Sequence& candidate) const;
-  void Preempt(Sequence* victim, Cause cause, StepPlan* plan);
+  const Sequence* WorthWaitingFor(const Sequence& candidate) const;
+  void Preempt(Sequence* victim, const Sequence* by, PreemptionCause cause, StepPlan* plan);
   void Emit(StepPlan* plan);
   void EmitSlice(const Sequence& sequence, StepPlan* plan) const;
   std::size_t InsertRunning(Sequence* sequence);
   void EraseRunning(const Sequence* sequence);
+
+  // step_scheduler_explain.cc
+  void StartNotes(bool admitting);
+  void Note(Sequence* candidate, const WaitNote& note);
+  Admission Block(Sequence* candidate, WaitReason reason, std::int64_t wanted = 0,
+                  std::int64_t available = 0);
+  static PreemptionCause CauseOf(const Sequence& candidate, const Sequence& victim);
+  void NotePreemption(Sequence* victim, const Sequence& by, PreemptionCause cause);
+  std::optional<WaitNote> WaitOf(const Sequence& sequence) const;
 
   // step_scheduler.cc
   Status CheckSubmit(const SubmitRequest& request) const;
@@ -155,8 +164,16 @@ class StepScheduler final : public Scheduler {
   std::optional<double> budget_seconds_;  // for chunks, where a gap between tokens is to be kept
   bool first_chunk_ = true;
 
-  std::uint64_t preemptions_ = 0;
+  // Why those who were not let in were not, see step_scheduler_explain.cc.
+  std::uint64_t notes_in_ = 0;       // the last plan that let anybody in or not; they are counted
+  std::uint64_t noted_tickets_ = 0;  // sequences that came before it
+  std::uint64_t noted_step_ = 0;     // the step that it made
+  WaitNote rest_;                    // of those that it did not get to
+  bool paused_ = false;              // the last preemption asked for must not be, for the work it would lose
+
+  std::array<std::uint64_t, kPreemptionCauses> preemptions_{};
   std::uint64_t promotions_ = 0;
+  std::uint64_t demotions_ = 0;
   std::uint64_t recomputed_tokens_ = 0;
   std::uint64_t prefix_query_tokens_ = 0;
   std::uint64_t prefix_hit_tokens_ = 0;

@@ -1,5 +1,6 @@
 // What must be true of a StepScheduler between any two calls.
 #include <algorithm>
+#include <array>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -68,10 +69,15 @@ Status StepScheduler::CheckInvariants() const {
   }
   std::size_t starving = 0;
   std::size_t expiring = 0;
+  std::array<std::int32_t, kLevelBands> by_level{};
   for (const Sequence* sequence : waiting_) {
+    ++by_level[sequence->band];
     if (Status status = CheckWaiting(*sequence); !status.ok()) return status;
     starving += sequence->promote_at.has_value() ? 1 : 0;
     expiring += sequence->late_at.has_value() ? 1 : 0;
+  }
+  if (by_level != waiting_.by_level()) {
+    return Status::Internal("scheduler: the waiting sequences are counted at wrong levels");
   }
   if (starving != starving_.size() || expiring != expiring_.size()) {
     return Status::Internal("scheduler: the review queues hold others than those who wait");

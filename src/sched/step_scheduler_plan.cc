@@ -60,7 +60,8 @@ void StepScheduler::GrowDecoders(StepPlan* plan) {
       sequence->scheduled = 1;
       ++i;
     } else {
-      Preempt(running_.back(), Cause::kGrowth, plan);  // perhaps the sequence itself, which ends the loop
+      Preempt(running_.back(), sequence, PreemptionCause::kGrowth,
+              plan);  // perhaps the sequence itself, which ends the loop
     }
   }
 }
@@ -95,6 +96,7 @@ std::int32_t StepScheduler::ChunkFor(const Sequence& sequence) const {
 void StepScheduler::ScheduleChunks(StepPlan* plan) {
   StartBudget();
   bool admitting = !rules_.closed_batches || running_.empty();
+  StartNotes(admitting);
   auto candidate = waiting_.begin();
   std::size_t next = 0;
   while (budget_ > 0) {
@@ -133,27 +135,30 @@ void StepScheduler::ScheduleChunks(StepPlan* plan) {
 
 StepScheduler::Admission StepScheduler::TryAdmit(Sequence* candidate, StepPlan* plan) {
   // Nobody comes back in the step that pushed it out.
-  if (candidate->preempted_in == last_step_ + 1) return Admission::kBlocked;
+  if (candidate->preempted_in == last_step_ + 1) return Block(candidate, WaitReason::kGaveWay);
   const bool has_seat = FreeSeats() > 0;
   if (!has_seat && (running_.empty() || !MayPreempt(*candidate, *running_.back())))
-    return Admission::kBlocked;
+    return Block(candidate, WaitReason::kSeat);
   // The last token is always computed: its logits are what the next one is sampled from.
   kv_.Match(&candidate->table, std::span(candidate->tokens).first(candidate->tokens.size() - 1), &match_);
   const std::int64_t available = kv_.available() - demand_.set_aside_blocks;
   const std::int64_t wanted = BlocksWanted(*candidate, demand_);
   if (has_seat && wanted <= available) {
-    if (IsWorthWaiting(*candidate)) {
+    if (const Sequence* leader = WorthWaitingFor(*candidate)) {
+      Note(candidate, {.reason = WaitReason::kSharedPrefix, .other = leader->id});
       // Its place is kept, so that those behind it may go on without harm to it.
       demand_.set_aside_blocks += static_cast<std::int32_t>(wanted);
       ++demand_.set_aside_seats;
       return Admission::kDeferred;
     }
-    return Admit(candidate) ? Admission::kAdmitted : Admission::kBlocked;
+    return Admit(candidate) ? Admission::kAdmitted : Block(candidate, WaitReason::kBlocks, wanted, available);
   }
   const std::int32_t victims = CountVictims(*candidate, available);
-  if (victims == 0) return Admission::kBlocked;
-  for (std::int32_t i = 0; i < victims; ++i) Preempt(running_.back(), Cause::kOrder, plan);
-  return Admit(candidate) ? Admission::kAdmitted : Admission::kBlocked;
+  const WaitReason missing = wanted <= available ? WaitReason::kSeat : WaitReason::kBlocks;
+  if (victims == 0) return Block(candidate, missing, wanted, available);
+  for (std::int32_t i = 0; i < victims; ++i)
+    Preempt(running_.back(), candidate, CauseOf(*candidate, *running_.back()), plan);
+  return Admit(candidate) ? Admission::kAdmitted : Block(candidate, missing, wanted, available);
 }
 
 std::int32_t StepScheduler::FreeSeats() const {
@@ -212,18 +217,19 @@ std::int32_t StepScheduler::CountVictims(const Sequence& candidate, std::int64_t
   return 0;
 }
 
-bool StepScheduler::MayPreempt(const Sequence& candidate, const Sequence& victim) const {
+bool StepScheduler::MayPreempt(const Sequence& candidate, const Sequence& victim) {
   if (victim.rank < candidate.rank) return false;
   if (candidate.priority != victim.priority || candidate.late != victim.late) return true;
-  if (lost_seconds_ > kLostAllowance * config_.max_lost_part && config_.max_lost_part < 1) return false;
-  return policy_->MayPreempt(candidate.Snapshot(now_), victim.Snapshot(now_));
+  if (!policy_->MayPreempt(candidate.Snapshot(now_), victim.Snapshot(now_))) return false;
+  paused_ = lost_seconds_ > kLostAllowance * config_.max_lost_part && config_.max_lost_part < 1;
+  return !paused_;
 }
 
-// Whether a prompt chunk of the plan being made computes blocks that the candidate would otherwise compute
-// itself. As the chunk is part of this very plan, there is nothing to wait for once its sequence is cancelled
-// or preempted.
-bool StepScheduler::IsWorthWaiting(const Sequence& candidate) const {
-  if (!kv_.prefix_cache()) return false;
+// Whose prompt chunk, in the plan being made, computes blocks that the candidate would otherwise compute
+// itself; nullptr: nobody's. As the chunk is part of this very plan, there is nothing to wait for once its
+// sequence is cancelled or preempted.
+const Sequence* StepScheduler::WorthWaitingFor(const Sequence& candidate) const {
+  if (!kv_.prefix_cache()) return nullptr;
   const std::span<const ChainHash> wanted = candidate.table.hashes();
   const std::size_t matched = match_.blocks.size();
   for (const Sequence* leader : running_) {
@@ -236,9 +242,9 @@ bool StepScheduler::IsWorthWaiting(const Sequence& candidate) const {
     std::size_t shared = matched;
     while (shared < limit && computing[shared] == wanted[shared]) ++shared;
     const auto tokens = static_cast<std::int64_t>(shared - matched) * config_.block_tokens;
-    if (tokens > 0 && tokens * kSharedBudgetDivisor >= config_.max_batch_tokens) return true;
+    if (tokens > 0 && tokens * kSharedBudgetDivisor >= config_.max_batch_tokens) return leader;
   }
-  return false;
+  return nullptr;
 }
 
 // What computing so many tokens again takes off everybody's time.
@@ -246,12 +252,13 @@ double StepScheduler::SecondsToRestore(std::int32_t tokens) const {
   return learnt_->latency.ChunkSeconds(tokens, 0);
 }
 
-void StepScheduler::Preempt(Sequence* victim, Cause cause, StepPlan* plan) {
-  if (cause == Cause::kOrder) {
+void StepScheduler::Preempt(Sequence* victim, const Sequence* by, PreemptionCause cause, StepPlan* plan) {
+  if (cause != PreemptionCause::kGrowth) {
     victim->lost_seconds = SecondsToRestore(victim->computed);
     lost_seconds_ += victim->lost_seconds;
   }
-  plan->preempted.push_back({victim->id, victim->computed});
+  plan->preempted.push_back({victim->id, victim->computed, cause, by != victim ? by->id : 0});
+  NotePreemption(victim, *by, cause);
   demand_.Remove(*victim);
   budget_ += victim->scheduled;
   kv_.Release(&victim->table, /*wanted=*/true);
@@ -259,8 +266,7 @@ void StepScheduler::Preempt(Sequence* victim, Cause cause, StepPlan* plan) {
   victim->scheduled = 0;
   victim->preempted_in = last_step_ + 1;
   ++victim->preemptions;
-  if (cause == Cause::kGrowth) ++victim->evictions;
-  ++preemptions_;
+  if (cause == PreemptionCause::kGrowth) ++victim->evictions;
   Move(victim, SequencePhase::kPreempted);
   EraseRunning(victim);
   EnterQueue(victim, now_);

@@ -26,6 +26,13 @@ Rank StepScheduler::RankOf(const Sequence& sequence, TimePoint now) const {
 // Whether its place has changed.
 bool StepScheduler::Rerank(Sequence* sequence, TimePoint now) {
   const Rank rank = RankOf(*sequence, now);
+  const std::int64_t level = rank.policy.level;
+  if (!sequence->ranked || level != sequence->rank.policy.level) {
+    if (sequence->ranked && level > sequence->rank.policy.level) ++demotions_;
+    sequence->level_since = now;
+    sequence->band =
+        static_cast<std::uint8_t>(std::clamp<std::int64_t>(policy_->BandOf(level), 0, kLevelBands - 1));
+  }
   sequence->ranked = true;
   return std::exchange(sequence->rank, rank) != rank;
 }

@@ -2,6 +2,7 @@
 // first.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -44,14 +45,24 @@ class WaitingQueue {
   WaitingQueue& operator=(const WaitingQueue&) = delete;
 
   // The rank of a sequence stays as it is while it is in the queue.
-  void Insert(Sequence* sequence) { set_.insert(sequence); }
-  void Erase(Sequence* sequence) { set_.erase(sequence); }
-  Iterator Erase(Iterator at) { return {set_.erase(at.at_), &work_}; }
+  void Insert(Sequence* sequence) {
+    set_.insert(sequence);
+    ++by_level_[sequence->band];
+  }
+  void Erase(Sequence* sequence) {
+    set_.erase(sequence);
+    --by_level_[sequence->band];
+  }
+  Iterator Erase(Iterator at) {
+    --by_level_[(*at)->band];
+    return {set_.erase(at.at_), &work_};
+  }
 
   Iterator begin() const { return {set_.begin(), &work_}; }
   Iterator end() const { return {set_.end(), &work_}; }
   std::size_t size() const { return set_.size(); }
   bool empty() const { return set_.empty(); }
+  const std::array<std::int32_t, kLevelBands>& by_level() const { return by_level_; }
 
   // Comparisons made and sequences passed over so far: what the queue has cost, whatever the machine.
   std::uint64_t work() const { return work_; }
@@ -59,6 +70,7 @@ class WaitingQueue {
  private:
   mutable std::uint64_t work_ = 0;
   Set set_{Earlier{&work_}};
+  std::array<std::int32_t, kLevelBands> by_level_{};
 };
 
 }  // namespace skipjack

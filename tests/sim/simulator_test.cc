@@ -185,6 +185,8 @@ TEST(Simulator, AStallIsReportedAndNotWaitedFor) {
     void Plan(TimePoint, StepPlan* plan) override { plan->Clear(); }
     void Complete(const StepResult&, TimePoint) override {}
     std::optional<SequenceState> Find(SequenceId) const override { return std::nullopt; }
+    std::optional<SequenceExplanation> Explain(SequenceId, TimePoint) const override { return std::nullopt; }
+    std::optional<SequenceId> FirstWaiting() const override { return std::nullopt; }
     SchedulerStats Stats() const override { return {}; }
     LatencyCoefficients Latency() const override { return {}; }
     std::optional<Duration> ExpectedTime() const override { return std::nullopt; }

@@ -101,7 +101,9 @@ TEST(MlfqPolicy, AShortOnePassesALongOneByHand) {
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(harness.Step());
   ASSERT_TRUE(harness.Submit(2, Range(200, 1), 1, {.arrival = 35'000'000}).ok());
   harness.Plan();
-  EXPECT_EQ(harness.plan().preempted, (std::vector<Preemption>{{.sequence = 1, .tokens_lost = 4}}));
+  EXPECT_EQ(harness.plan().preempted,
+            (std::vector<Preemption>{
+                {.sequence = 1, .tokens_lost = 4, .cause = PreemptionCause::kPolicy, .by = 2}}));
   ASSERT_NE(harness.SliceOf(2), nullptr);
   harness.Complete();
   EXPECT_FALSE(harness.scheduler().Find(2).has_value());

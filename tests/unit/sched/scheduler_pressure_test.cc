@@ -40,7 +40,9 @@ TEST(SchedulerPressure, TheLastInOrderLosesItsKvAndComesBackInItsPlace) {
   }
   // Tokens 0..15 of both fill 4 blocks each; token 16 of the first needs a ninth.
   EXPECT_EQ(harness.SliceOf(1)->position, 16);
-  EXPECT_EQ(harness.plan().preempted, (std::vector<Preemption>{{.sequence = 2, .tokens_lost = 16}}));
+  EXPECT_EQ(harness.plan().preempted,
+            (std::vector<Preemption>{
+                {.sequence = 2, .tokens_lost = 16, .cause = PreemptionCause::kGrowth, .by = 1}}));
   EXPECT_EQ(harness.SliceOf(2), nullptr);
   harness.Complete();
   const auto generated = static_cast<std::int32_t>(harness.Generated(2).size());
@@ -141,7 +143,9 @@ TEST(SchedulerPressure, RealtimeTakesASeatFromBatchOnly) {
       << "an equal class pushes nobody aside, however early";
   ASSERT_TRUE(harness.Submit(6, Range(600, 2), 4, {.priority = PriorityClass::kRealtime, .arrival = 6}).ok());
   harness.Plan();
-  EXPECT_EQ(harness.plan().preempted, (std::vector<Preemption>{{.sequence = 2, .tokens_lost = 3}}))
+  EXPECT_EQ(harness.plan().preempted,
+            (std::vector<Preemption>{
+                {.sequence = 2, .tokens_lost = 3, .cause = PreemptionCause::kPriority, .by = 6}}))
       << "the last in order";
   EXPECT_NE(harness.SliceOf(6), nullptr);
   harness.Complete();

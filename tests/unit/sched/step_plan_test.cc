@@ -28,7 +28,7 @@ StepPlan MakePlan() {
                   .sample = false}};
   plan.tokens = {501, 502, 503};
   plan.block_tables = {11, 12, 13};
-  plan.preempted = {{.sequence = 9, .tokens_lost = 20}};
+  plan.preempted = {{.sequence = 9, .tokens_lost = 20, .cause = PreemptionCause::kGrowth, .by = 3}};
   return plan;
 }
 
@@ -57,6 +57,8 @@ TEST(StepPlan, HashSeesEveryField) {
       [](StepPlan* p) { p->block_tables[2] = 1; },
       [](StepPlan* p) { p->preempted[0].sequence = 1; },
       [](StepPlan* p) { p->preempted[0].tokens_lost = 1; },
+      [](StepPlan* p) { p->preempted[0].cause = PreemptionCause::kPolicy; },
+      [](StepPlan* p) { p->preempted[0].by = 0; },
       [](StepPlan* p) { p->preempted.clear(); },
       [](StepPlan* p) { p->slices.pop_back(); },
   };
@@ -74,7 +76,7 @@ TEST(StepPlan, PrintsEverythingButTheTokens) {
             "step 7: 2 slices, 3 tokens\n"
             "  sequence 3 [8, 9) sample blocks 11 12\n"
             "  sequence 4 [0, 2) blocks 13\n"
-            "  preempted 9, 20 tokens lost\n");
+            "  preempted 9, 20 tokens lost, growth of 3\n");
 }
 
 }  // namespace
