@@ -63,6 +63,9 @@ class LoopEngine final : public Engine {
   }
 
   void Cancel(SequenceId sequence, Status why) override { loop_->inbox().Cancel(sequence, std::move(why)); }
+  std::optional<SequenceExplanation> Explain(SequenceId sequence) const override {
+    return loop_->Explain(sequence);
+  }
   EngineStats Stats() const override { return loop_->inbox().Stats(); }
   Status Health() const override { return loop_->Health(); }
   std::int32_t Live() const override { return loop_->inbox().Live(); }

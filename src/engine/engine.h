@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "engine/timeline.h"
 #include "sampling/sampling_params.h"
 #include "sched/scheduler.h"
 
@@ -48,6 +49,7 @@ struct FinishEvent {
   std::int32_t prompt_tokens = 0;
   std::int32_t generated_tokens = 0;
   Timings timings;
+  std::shared_ptr<const Timeline> timeline = {};  // for those who asked for it
 };
 
 // Receives one sequence's output. All calls come from the engine's step thread, must return at once and may
@@ -71,6 +73,7 @@ struct SequenceRequest {
   PriorityClass priority = PriorityClass::kInteractive;
   std::optional<TimePoint> deadline;
   std::string request_id;  // for logs
+  bool timeline = false;   // record one, for FinishEvent
 };
 
 struct EngineOptions {
@@ -140,6 +143,9 @@ class Engine {
   // Ends the sequence within one step, wherever it is. Unknown and finished ids are ignored. `why` ends up in
   // the FinishEvent: kCancelled for CANCELLED, kError for other codes.
   virtual void Cancel(SequenceId sequence, Status why) = 0;
+
+  // Why the sequence waits, runs or was preempted, as the last plan had it. None when it is not live.
+  virtual std::optional<SequenceExplanation> Explain(SequenceId sequence) const = 0;
 
   virtual EngineStats Stats() const = 0;  // a consistent snapshot; takes no step-loop time worth naming
   // False with a reason: a sticky device error, or work waits and no step ended within the watchdog time.

@@ -115,6 +115,12 @@ std::int32_t Inbox::Live() const {
   return static_cast<std::int32_t>(live_.size());
 }
 
+bool Inbox::IsQueued(SequenceId sequence) const {
+  std::lock_guard guard(mutex_);
+  const auto found = live_.find(sequence);
+  return found != live_.end() && !found->second.started;
+}
+
 void Inbox::Take(Mail* mail) {
   mail->submissions.clear();
   mail->cancellations.clear();

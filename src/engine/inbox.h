@@ -62,6 +62,8 @@ class Inbox {
   Status Broken() const;
   EngineStats Stats() const;
   std::int32_t Live() const;
+  // Live, and not scheduled yet.
+  bool IsQueued(SequenceId sequence) const;
 
   // Tells the runner of the step under way that a realtime submission interrupts it.
   const StepInterrupt& interrupt() const { return interrupt_; }

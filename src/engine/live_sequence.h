@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -24,7 +25,8 @@ struct LiveSequence {
         realtime(request.priority == PriorityClass::kRealtime),
         request_id(request.request_id),
         deadline(request.deadline),
-        submitted(now) {}
+        submitted(now),
+        timeline(request.timeline ? std::make_shared<Timeline>() : nullptr) {}
 
   // As of `now`, which counts where a phase has not ended.
   Timings TimingsAt(TimePoint now) const {
@@ -35,6 +37,10 @@ struct LiveSequence {
     timings.cached_tokens = cached_tokens;
     timings.preemptions = preemptions;
     return timings;
+  }
+
+  TimelineEvent EventAt(TimelineEvent::Kind kind, TimePoint at) const {
+    return {.kind = kind, .seconds = ToSeconds(at - submitted), .tokens_generated = sampler.generated()};
   }
 
   const SequenceId id;
@@ -51,6 +57,10 @@ struct LiveSequence {
   TimePoint last_token;
   std::int32_t cached_tokens = 0;
   std::int32_t preemptions = 0;
+  std::optional<std::int32_t> away_with;  // preempted, and not back yet: the tokens whose KV it had then
+
+  const std::shared_ptr<Timeline> timeline;  // or nullptr
+  std::int64_t level = 0;                    // with a timeline: the last one in it
 };
 
 }  // namespace skipjack

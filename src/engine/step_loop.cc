@@ -94,11 +94,18 @@ void StepLoop::TakeMail() {
 void StepLoop::Admit(Submission submission) {
   const SequenceId id = submission.sequence->id;
   if (submission.sequence->deadline) deadlines_.emplace(*submission.sequence->deadline, id);
-  live_.emplace(id, std::move(submission.sequence));
+  LiveSequence* sequence = live_.emplace(id, std::move(submission.sequence)).first->second.get();
   Status status;
   {
     std::lock_guard guard(scheduler_mutex_);
     status = scheduler_->Submit(std::move(submission.request));
+    if (const auto state = scheduler_->Find(id)) sequence->level = state->level;
+  }
+  if (sequence->timeline) {
+    ++timelines_;
+    TimelineEvent event = sequence->EventAt(TimelineEvent::Kind::kSubmitted, sequence->submitted);
+    event.level = sequence->level;
+    sequence->timeline->Add(event);
   }
   if (!status.ok()) End(id, FinishReason::kError, std::move(status));
 }
@@ -143,6 +150,11 @@ void StepLoop::End(SequenceId id, FinishReason reason, Status status) {
   ending.event.generated_tokens = sequence.sampler.generated();
   ending.event.timings = sequence.TimingsAt(now);
   ending.total_seconds = ToSeconds(now - sequence.submitted);
+  if (sequence.timeline) {
+    --timelines_;
+    sequence.timeline->Add(sequence.EventAt(TimelineEvent::Kind::kFinished, now));
+    ending.event.timeline = sequence.timeline;
+  }
   switch (reason) {
     case FinishReason::kStop:
       ++stats_.finished_stop;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -45,6 +46,7 @@ class StepLoop {
   const Inbox& inbox() const { return inbox_; }
   Status Health() const;
   std::string DebugString() const;
+  std::optional<SequenceExplanation> Explain(SequenceId sequence) const;
 
   // At most once, before Run() and on any thread: computes a step as large as `budget` allows (see
   // step_loop_warm_up.cc).
@@ -67,7 +69,6 @@ class StepLoop {
   // One step, from the plan to the sinks.
   void RunStep();
   void NoteScheduled(TimePoint now);
-  void NotePreemptions(TimePoint now);
   void BuildBatch();
   void AllowInterrupts(TimePoint now);
   Result<StepLogits> Compute();
@@ -80,6 +81,14 @@ class StepLoop {
   void DeliverRow(SampledRow* row, LiveSequence* sequence, TimePoint now);
   void NoteToken(LiveSequence* sequence, TimePoint now);
   void NoteStepTime(Duration time);
+
+  // step_loop_explain.cc
+  void NotePreemptions(TimePoint now);
+  void NoteArrival(LiveSequence* sequence, std::int32_t position, TimePoint now);
+  // Of a sequence with a timeline.
+  void NoteLevel(LiveSequence* sequence);
+  void NoteLevels();
+  void LogLongWait(TimePoint now);
 
   // A step of about `tokens` tokens; `time` is what it took. Returns how many it had.
   Result<std::int32_t> RunWarmUpStep(std::int32_t tokens, Duration* time);
@@ -116,6 +125,8 @@ class StepLoop {
   int failed_steps_ = 0;  // in a row
   InterruptBudget interrupts_;
   PreemptionLog preemption_log_;
+  TimePoint next_wait_line_{};
+  std::int32_t timelines_ = 0;  // of live sequences
 
   // Reused from step to step, and made for the largest one.
   Mail mail_;

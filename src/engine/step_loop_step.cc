@@ -39,6 +39,8 @@ void StepLoop::RunStep() {
     std::lock_guard guard(scheduler_mutex_);
     scheduler_->Complete(result_, end);
   }
+  NoteLevels();
+  LogLongWait(end);
   ++stats_.steps;
   if (step_has_others_) interrupts_.NoteAdvanced();
   NoteStepTime(end - start);
@@ -53,18 +55,6 @@ void StepLoop::NoteStepTime(Duration time) {
   if (time > watchdog_floor_ / kPatience) watchdog_.Raise(FromSeconds(kPatience * ToSeconds(time)));
 }
 
-void StepLoop::NotePreemptions(TimePoint now) {
-  for (const Preemption& preemption : plan_.preempted) {
-    LiveSequence* sequence = Find(preemption.sequence);
-    if (sequence == nullptr) continue;
-    ++sequence->preemptions;
-    preemption_log_.Add(preemption.tokens_lost);
-    spdlog::debug("sequence {} ({}) was preempted and loses {} computed tokens", sequence->id,
-                  sequence->request_id, preemption.tokens_lost);
-  }
-  if (const auto line = preemption_log_.TakeLine(now)) spdlog::info("{}: {}", runner_->description(), *line);
-}
-
 void StepLoop::NoteScheduled(TimePoint now) {
   if (!plan_.preempted.empty()) NotePreemptions(now);
   step_prompt_tokens_ = 0;
@@ -76,6 +66,7 @@ void StepLoop::NoteScheduled(TimePoint now) {
     const bool decodes = slice.token_count == 1 && slice.position >= sequence->prompt_tokens;
     (decodes ? step_decode_tokens_ : step_prompt_tokens_) += slice.token_count;
     (sequence->realtime ? step_has_realtime_ : step_has_others_) = true;
+    if (!sequence->first_scheduled || sequence->away_with) NoteArrival(sequence, slice.position, now);
     if (sequence->first_scheduled) continue;
     sequence->first_scheduled = now;
     inbox_.MarkStarted(sequence->id);
@@ -206,6 +197,9 @@ void StepLoop::NoteToken(LiveSequence* sequence, TimePoint now) {
   ++stats_.generated_tokens;
   if (!sequence->first_token) {
     sequence->first_token = now;
+    if (sequence->timeline) {
+      sequence->timeline->Add(sequence->EventAt(TimelineEvent::Kind::kFirstToken, now));
+    }
     stats_.prompt_tokens += static_cast<std::uint64_t>(sequence->prompt_tokens);
     observer_->OnFirstToken(ToSeconds(now - sequence->submitted),
                             ToSeconds(*sequence->first_scheduled - sequence->submitted));

@@ -30,6 +30,18 @@ void ManualEngine::Cancel(SequenceId sequence, Status why) {
   if (finish_on_cancel) FinishCancelled();
 }
 
+std::optional<SequenceExplanation> ManualEngine::Explain(SequenceId sequence) const {
+  std::lock_guard lock(mutex_);
+  const auto it = sequences_.find(sequence);
+  if (it == sequences_.end() || !it->second.live) return std::nullopt;
+  return it->second.explanation;
+}
+
+void ManualEngine::SetExplanation(SequenceId sequence, SequenceExplanation explanation) {
+  std::lock_guard lock(mutex_);
+  sequences_.at(sequence).explanation = std::move(explanation);
+}
+
 EngineStats ManualEngine::Stats() const {
   std::lock_guard lock(mutex_);
   return stats_;
@@ -105,7 +117,8 @@ void ManualEngine::Generate(SequenceId sequence, std::string_view bytes) {
   }
 }
 
-void ManualEngine::Finish(SequenceId id, FinishReason reason, Status status, Timings timings) {
+void ManualEngine::Finish(SequenceId id, FinishReason reason, Status status, Timings timings,
+                          std::shared_ptr<const Timeline> timeline) {
   std::shared_ptr<SequenceSink> sink;
   FinishEvent event;
   {
@@ -119,7 +132,8 @@ void ManualEngine::Finish(SequenceId id, FinishReason reason, Status status, Tim
              .status = std::move(status),
              .prompt_tokens = static_cast<std::int32_t>(sequence.request.prompt.size()),
              .generated_tokens = sequence.generated,
-             .timings = timings};
+             .timings = timings,
+             .timeline = std::move(timeline)};
   }
   sink->OnFinish(event);
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,8 @@ class ManualEngine final : public Engine {
 
   Result<SequenceId> Submit(SequenceRequest request, std::shared_ptr<SequenceSink> sink) override;
   void Cancel(SequenceId sequence, Status why) override;
+  // What SetExplanation() said, of live sequences.
+  std::optional<SequenceExplanation> Explain(SequenceId sequence) const override;
   EngineStats Stats() const override;
   Status Health() const override { return health; }
   std::int32_t Live() const override;
@@ -52,8 +55,10 @@ class ManualEngine final : public Engine {
                 std::vector<TokenLogprob> top = {});
   // One token per byte.
   void Generate(SequenceId sequence, std::string_view bytes);
-  void Finish(SequenceId sequence, FinishReason reason, Status status = {}, Timings timings = {});
+  void Finish(SequenceId sequence, FinishReason reason, Status status = {}, Timings timings = {},
+              std::shared_ptr<const Timeline> timeline = nullptr);
   void FinishCancelled();
+  void SetExplanation(SequenceId sequence, SequenceExplanation explanation);
 
  private:
   struct Sequence {
@@ -62,6 +67,7 @@ class ManualEngine final : public Engine {
     std::int32_t generated = 0;
     Status cancelled_with;
     bool live = true;
+    SequenceExplanation explanation;
   };
 
   mutable std::mutex mutex_;
