@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
-#include <numeric>
+#include <random>
+#include <string>
 #include <vector>
 
 #include "tests/unit/sched/scheduler_harness.h"
@@ -226,8 +229,8 @@ TEST(Explanation, GrowthPreemptsTheLastInOrder) {
   }
 }
 
-// Quanta of 11, 22, 44 ms: a prompt of 40 ms joins level 2, one of 1 ms level 0 and goes first. What it costs, 40 ms
-// of work, is more than the 30 ms allowance: the next of its kind waits.
+// Quanta of 11, 22, 44 ms: a prompt of 40 ms joins level 2, one of 1 ms level 0 and goes first. What it
+// costs, 40 ms of work, is more than the 30 ms allowance: the next of its kind waits.
 TEST(Explanation, PreemptionsPauseForTheWorkTheyLose) {
   SchedulerConfig config = OneSeat();
   config.policy = "mlfq";
@@ -321,6 +324,106 @@ TEST(Explanation, CountingThoseAheadIsCutOff) {
   EXPECT_EQ(Explain(harness, 300).ahead, 256);
   EXPECT_TRUE(Explain(harness, 300).ahead_is_more);
   EXPECT_THAT(Sentence(Explain(harness, 300)), HasSubstr("at least 256 sequences that wait go before it"));
+}
+
+// What must hold of the reason that a plan left with a sequence, as far as the plan itself shows it.
+void CheckReason(SchedulerHarness& harness, SequenceId id) {
+  const SequenceExplanation explanation = Explain(harness, id);
+  const bool waits = explanation.phase == Phase::kWaiting || explanation.phase == Phase::kPreempted;
+  ASSERT_EQ(waits, explanation.blocks == 0) << id;
+  if (!waits) {
+    ASSERT_EQ(explanation.waits_for.has_value(), harness.SliceOf(id) == nullptr) << id;
+    return;
+  }
+  ASSERT_TRUE(explanation.waits_for.has_value()) << id;
+  const WaitNote& note = *explanation.waits_for;
+  std::int32_t ahead = 0;
+  const Rank rank = *harness.scheduler().FindRank(id);
+  for (const SequenceId other : harness.Live()) {
+    const Phase phase = Explain(harness, other).phase;
+    ahead += (phase == Phase::kWaiting || phase == Phase::kPreempted) &&
+                     *harness.scheduler().FindRank(other) < rank
+                 ? 1
+                 : 0;
+  }
+  EXPECT_EQ(explanation.ahead, ahead);
+  switch (note.reason) {
+    case WaitReason::kSeat:
+      EXPECT_GT(explanation.running, 0);
+      break;
+    case WaitReason::kBlocks:
+      EXPECT_GT(note.blocks_wanted, note.blocks_available);
+      break;
+    case WaitReason::kBehind: {
+      const WaitNote other = WaitOf(harness, note.other);
+      EXPECT_LT(*harness.scheduler().FindRank(note.other), rank);
+      EXPECT_EQ(note.other_reason, other.reason);
+      EXPECT_EQ(note.blocks_wanted, other.blocks_wanted);
+      EXPECT_NE(other.reason, WaitReason::kBehind);
+      break;
+    }
+    case WaitReason::kTokenBudget:
+      // Where prompts are not split, the last may have been too long for what was left.
+      if (harness.config().policy != "fcfs" && harness.config().policy != "mlfq") break;
+      EXPECT_EQ(harness.plan().tokens.size(), static_cast<std::size_t>(harness.config().max_batch_tokens));
+      break;
+    case WaitReason::kSharedPrefix:
+      ASSERT_NE(harness.SliceOf(note.other), nullptr);
+      EXPECT_GT(harness.SliceOf(note.other)->token_count, 1);
+      break;
+    case WaitReason::kGaveWay:
+      EXPECT_TRUE(std::ranges::any_of(harness.plan().preempted,
+                                      [id](const Preemption& p) { return p.sequence == id; }));
+      break;
+    case WaitReason::kClosedBatch:
+      EXPECT_EQ(harness.config().policy, "request");
+      break;
+    case WaitReason::kLostWork:
+      EXPECT_LT(harness.config().max_lost_part, 1);
+      break;
+    case WaitReason::kNotReviewed:
+      ADD_FAILURE() << "sequence " << id << " was there before the plan";
+      break;
+  }
+}
+
+TEST(Explanation, EveryReasonFitsItsPlan) {
+  std::array<int, kWaitReasons> seen{};
+  for (const char* policy : {"fcfs", "mlfq", "request", "orca"}) {
+    std::mt19937 random(7);
+    const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
+    SchedulerConfig config = Config();
+    config.policy = policy;
+    config.settings.quantum = Duration(2000);
+    config.kv_blocks = 20;
+    config.max_batch_tokens = 16;
+    SchedulerHarness harness(config);
+    SequenceId next = 1;
+    for (int step = 0; step < 600; ++step) {
+      if (below(3) == 0 && harness.Live().size() < 12) {
+        // Few prompts, so that prefixes are shared.
+        ASSERT_TRUE(harness
+                        .Submit(next++, Range(100 * below(4), 1 + below(30)), 1 + below(20),
+                                {.priority = static_cast<PriorityClass>(below(3)),
+                                 .arrival = harness.now().time_since_epoch().count()})
+                        .ok());
+      }
+      if (harness.Plan().empty()) continue;
+      for (const SequenceId id : harness.Live()) {
+        CheckReason(harness, id);
+        if (HasFatalFailure() || HasNonfatalFailure()) {
+          FAIL() << policy << " step " << step << " sequence " << id << '\n' << harness.plan().ToString();
+        }
+        if (const auto note = Explain(harness, id).waits_for) ++seen[static_cast<std::size_t>(note->reason)];
+      }
+      harness.Complete();
+    }
+  }
+  for (const WaitReason reason :
+       {WaitReason::kSeat, WaitReason::kBlocks, WaitReason::kBehind, WaitReason::kTokenBudget,
+        WaitReason::kSharedPrefix, WaitReason::kClosedBatch, WaitReason::kGaveWay}) {
+    EXPECT_GT(seen[static_cast<std::size_t>(reason)], 0) << WaitReasonName(reason);
+  }
 }
 
 }  // namespace
