@@ -97,6 +97,21 @@ std::vector<prometheus::MetricFamily> EngineFamilies(const std::string& model, c
   const auto blocks = [&](const char* state, std::int32_t value) {
     return MetricSample{{{"model", model}, {"tier", "device"}, {"state", state}}, static_cast<double>(value)};
   };
+  std::vector<MetricSample> sequences;
+  for (std::size_t level = 0; level < kLevelBands; ++level) {
+    const auto at = [&](const char* state, std::int32_t count) {
+      return MetricSample{{{"model", model}, {"level", std::to_string(level)}, {"state", state}},
+                          static_cast<double>(count)};
+    };
+    sequences.push_back(at("waiting", sched.waiting_by_level[level]));
+    sequences.push_back(at("running", sched.running_by_level[level]));
+  }
+  std::vector<MetricSample> preemptions;
+  for (std::size_t cause = 0; cause < kPreemptionCauses; ++cause) {
+    const std::string_view name = PreemptionCauseName(static_cast<PreemptionCause>(cause));
+    preemptions.push_back(
+        {{{"model", model}, {"cause", std::string(name)}}, Number(sched.preemptions_by_cause[cause])});
+  }
   return {
       CounterFamily("skipjack_requests_total", "Sequences that ended, by outcome",
                     {outcome("stop", stats.finished_stop), outcome("length", stats.finished_length),
@@ -125,6 +140,14 @@ std::vector<prometheus::MetricFamily> EngineFamilies(const std::string& model, c
                    blocks("free", sched.blocks_free)}),
       CounterFamily("skipjack_preemptions_total", "Times a sequence lost its KV and was recomputed",
                     one(Number(sched.preemptions))),
+      GaugeFamily("skipjack_scheduler_sequences", "Sequences by level of the policy; the last is or deeper",
+                  sequences),
+      CounterFamily("skipjack_scheduler_preemptions_total", "Preemptions, by what they were for",
+                    preemptions),
+      CounterFamily("skipjack_scheduler_promotions_total",
+                    "Sequences that went ahead for having waited too long", one(Number(sched.promotions))),
+      CounterFamily("skipjack_scheduler_demotions_total", "Times a sequence sank to a deeper level",
+                    one(Number(sched.demotions))),
       CounterFamily("skipjack_recomputed_tokens_total", "Tokens computed again after a preemption",
                     one(Number(sched.recomputed_tokens))),
       CounterFamily("skipjack_prefix_cache_queried_tokens_total",

@@ -39,6 +39,27 @@ TEST(MetricsPage, ReadsTheEnginesStateAtEachScrape) {
   EXPECT_THAT(page.Render(), HasSubstr("skipjack_requests_running{model=\"m\"} 0"));
 }
 
+TEST(MetricsPage, CountsByLevelAndCause) {
+  EngineStats stats;
+  stats.scheduler.waiting_by_level[0] = 5;
+  stats.scheduler.running_by_level[15] = 2;
+  stats.scheduler.preemptions_by_cause = {1, 2, 3, 4};
+  stats.scheduler.demotions = 7;
+  MetricsPage page;
+  page.AddEngine(
+      "m", [&] { return stats; }, nullptr);
+  const std::string text = page.Render();
+  EXPECT_THAT(text, HasSubstr("skipjack_scheduler_sequences{model=\"m\",level=\"0\",state=\"waiting\"} 5"));
+  EXPECT_THAT(text, HasSubstr("skipjack_scheduler_sequences{model=\"m\",level=\"15\",state=\"running\"} 2"));
+  EXPECT_THAT(text, Not(HasSubstr("level=\"16\"")));
+  const char* const causes[] = {"priority", "deadline", "policy", "growth"};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(text, HasSubstr("skipjack_scheduler_preemptions_total{model=\"m\",cause=\"" +
+                                std::string(causes[i]) + "\"} " + std::to_string(i + 1)));
+  }
+  EXPECT_THAT(text, HasSubstr("skipjack_scheduler_demotions_total{model=\"m\"} 7"));
+}
+
 TEST(MetricsPage, NamesEveryFamilyOnceWithSeveralModels) {
   MetricsPage page;
   for (const char* model : {"a", "b"}) {
