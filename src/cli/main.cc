@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   skipjack::cli::AddSimulateCommand(&app, &run);
 #ifdef SKIPJACK_WITH_GRPC
   skipjack::cli::AddFitCostModelCommand(&app, &run);
+  skipjack::cli::AddExplainCommand(&app, &run);
   skipjack::cli::AddHealthCommand(&app, &run);
 #endif
 

@@ -30,7 +30,7 @@ bool ChoiceOutput::OnToken(const TokenEvent& event) {
 
 void ChoiceOutput::OnFinish(const FinishEvent& event) {
   if (!event.status.ok()) {
-    session_->OnChoiceEnd(std::nullopt, event);
+    session_->OnChoiceEnd(choice_, std::nullopt, event);
     return;
   }
   ChoiceDelta delta = Take(text_.Finish());
@@ -44,7 +44,7 @@ void ChoiceOutput::OnFinish(const FinishEvent& event) {
     delta.tokens.push_back(*std::move(end_token_));
   }
   if (!delta.text.empty() || !delta.tokens.empty()) session_->OnChoiceDelta(std::move(delta));
-  session_->OnChoiceEnd(std::move(finish), event);
+  session_->OnChoiceEnd(choice_, std::move(finish), event);
 }
 
 TokenPiece ChoiceOutput::PieceOf(const SampledToken& token) const {

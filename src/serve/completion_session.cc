@@ -123,7 +123,8 @@ bool CompletionSession::SubmitChoice(const PreparedCompletion& prepared, std::in
                           .cache_salt = identity_.cache_salt,
                           .priority = identity_.priority,
                           .deadline = identity_.deadline,
-                          .request_id = identity_.request_id};
+                          .request_id = identity_.request_id,
+                          .timeline = identity_.timeline};
   request.sampling.seed += static_cast<std::uint64_t>(choice);
   auto sink = std::make_shared<ChoiceOutput>(shared_from_this(), choice, model.tokenizer, prepared.output);
   const Result<SequenceId> sequence = model.engine->Submit(std::move(request), std::move(sink));
@@ -169,7 +170,8 @@ void CompletionSession::OnChoiceDelta(ChoiceDelta delta) {
   if (!failed_.load(std::memory_order_relaxed)) strand_.Post(std::move(delta));
 }
 
-void CompletionSession::OnChoiceEnd(std::optional<ChoiceFinish> finish, const FinishEvent& event) {
+void CompletionSession::OnChoiceEnd(std::int32_t choice, std::optional<ChoiceFinish> finish,
+                                    const FinishEvent& event) {
   if (!event.status.ok()) {
     Fail(event.status, Status::Cancelled("another choice of this request failed"), RetryAfter(event.status));
   } else if (finish && !failed_) {
@@ -177,6 +179,7 @@ void CompletionSession::OnChoiceEnd(std::optional<ChoiceFinish> finish, const Fi
   }
   std::unique_lock lock(mutex_);
   AddToUsage(event);
+  AddTimeline(choice, event);
   Release(std::move(lock));
 }
 
@@ -188,6 +191,12 @@ void CompletionSession::AddToUsage(const FinishEvent& event) {
   ++finished_;
 }
 
+void CompletionSession::AddTimeline(std::int32_t choice, const FinishEvent& event) {
+  if (event.timeline == nullptr) return;
+  const auto at = std::ranges::upper_bound(timelines_, choice, {}, &ChoiceTimeline::choice);
+  timelines_.insert(at, {choice, event.timeline});
+}
+
 void CompletionSession::Release(std::unique_lock<std::mutex> lock) {
   if (--outstanding_ > 0) return;
   strand_.Post(End(std::move(lock)));
@@ -196,8 +205,11 @@ void CompletionSession::Release(std::unique_lock<std::mutex> lock) {
 Completed CompletionSession::End(std::unique_lock<std::mutex> lock) {
   const bool prepared = phase_ == Phase::kSubmitted;
   phase_ = Phase::kEnded;
-  Completed completed{
-      .status = status_, .usage = usage_, .timings = timings_, .retry_after_seconds = retry_after_seconds_};
+  Completed completed{.status = status_,
+                      .usage = usage_,
+                      .timings = timings_,
+                      .retry_after_seconds = retry_after_seconds_,
+                      .timelines = std::move(timelines_)};
   std::shared_ptr<ServedModel> model = std::move(model_);
   LogFault(identity_.request_id, model_name_, completed.status);
   lock.unlock();
@@ -209,6 +221,11 @@ Completed CompletionSession::End(std::unique_lock<std::mutex> lock) {
   // thread.
   if (model) timer_.Post([model = std::move(model)] {});
   return completed;
+}
+
+CompletionSession::Sequences CompletionSession::Submitted() const {
+  std::lock_guard lock(mutex_);
+  return {model_, sequences_};
 }
 
 LiveRequest CompletionSession::Describe() const {

@@ -41,6 +41,7 @@ class CompletionSession final : public CompletionCall,
     std::string tenant;
     std::string cache_salt{};  // see CacheSalt()
     PriorityClass priority = PriorityClass::kInteractive;
+    bool timeline = false;
     TimePoint start;
     std::optional<TimePoint> deadline;
   };
@@ -63,13 +64,20 @@ class CompletionSession final : public CompletionCall,
   bool wanted() const;
 
   const std::string& request_id() const { return identity_.request_id; }
+  PriorityClass priority() const { return identity_.priority; }
   LiveRequest Describe() const;
+
+  struct Sequences {
+    std::shared_ptr<ServedModel> model;  // nullptr: not submitted, or ended
+    std::vector<SequenceId> ids;         // by choice
+  };
+  Sequences Submitted() const;
 
   // From the choices, on the engine's step thread.
   void OnChoiceToken() { generated_tokens_.fetch_add(1, std::memory_order_relaxed); }
   void OnChoiceDelta(ChoiceDelta delta);
   // `finish` exactly when event.status is ok.
-  void OnChoiceEnd(std::optional<ChoiceFinish> finish, const FinishEvent& event);
+  void OnChoiceEnd(std::int32_t choice, std::optional<ChoiceFinish> finish, const FinishEvent& event);
 
  private:
   enum class Phase : std::uint8_t { kPreparing, kSubmitted, kEnded };
@@ -81,6 +89,7 @@ class CompletionSession final : public CompletionCall,
   // For what the engine says: when a client may try again, if at all.
   std::optional<int> RetryAfter(const Status& why) const;
   void AddToUsage(const FinishEvent& event);
+  void AddTimeline(std::int32_t choice, const FinishEvent& event);
   // One sequence, or the submission itself, is over; the last one ends the request.
   void Release(std::unique_lock<std::mutex> lock);
   // Takes the request out of the table and lets the model go. Returns the last event.
@@ -109,6 +118,7 @@ class CompletionSession final : public CompletionCall,
   std::int32_t finished_ = 0;
   Usage usage_;
   Timings timings_;
+  std::vector<ChoiceTimeline> timelines_;
 };
 
 }  // namespace skipjack

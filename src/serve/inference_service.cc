@@ -12,6 +12,7 @@
 #include "base/timer_thread.h"
 #include "serve/completion_session.h"
 #include "serve/prompt_builder.h"
+#include "serve/request_explanation.h"
 #include "serve/request_table.h"
 #include "serve/request_validation.h"
 #include "serve/worker_watch.h"
@@ -170,9 +171,7 @@ class Service final : public InferenceService {
 
   Status CancelById(const std::string& request_id) override {
     const auto sessions = table_.WithId(request_id);
-    if (sessions.empty()) {
-      return Status::NotFound(fmt::format("no live request has the id '{}'", request_id));
-    }
+    if (sessions.empty()) return NoSuchRequest(request_id);
     for (const auto& session : sessions) session->Cancel(Status::Cancelled("cancelled by the operator"));
     return {};
   }
@@ -183,6 +182,18 @@ class Service final : public InferenceService {
     std::vector<LiveRequest> requests;
     for (const auto& session : table_.Oldest(limit)) requests.push_back(session->Describe());
     return requests;
+  }
+
+  Result<std::vector<RequestExplanation>> Explain(const std::string& request_id,
+                                                  std::size_t limit) const override {
+    const auto live = table_.Oldest(SIZE_MAX);
+    std::vector<std::shared_ptr<CompletionSession>> asked;
+    for (const auto& session : live) {
+      if (asked.size() >= limit) break;
+      if (request_id.empty() || session->request_id() == request_id) asked.push_back(session);
+    }
+    if (asked.empty() && !request_id.empty()) return NoSuchRequest(request_id);
+    return ExplainSessions(asked, live);
   }
 
   RefusalCounts Refusals() const override {
@@ -204,6 +215,9 @@ class Service final : public InferenceService {
 
  private:
   static Status DrainingStatus() { return Status::Unavailable("the server is draining: no new requests"); }
+  static Status NoSuchRequest(const std::string& request_id) {
+    return Status::NotFound(fmt::format("no live request has the id '{}'", request_id));
+  }
   static Status Overloaded(const std::string& what) {
     return Status::ResourceExhausted("the server is overloaded: " + what);
   }
@@ -225,6 +239,7 @@ class Service final : public InferenceService {
                                          .tenant = request.tenant,
                                          .cache_salt = CacheSalt(request),
                                          .priority = request.priority,
+                                         .timeline = request.timeline,
                                          .start = clock_.Now(),
                                          .deadline = std::nullopt};
     Duration timeout = request.timeout.value_or(kLongestTimeout);

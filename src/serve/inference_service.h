@@ -57,6 +57,7 @@ struct CompletionRequest {
   std::string cache_salt;  // parts the tenant's prefix cache further; empty: not
   PriorityClass priority = PriorityClass::kInteractive;
   std::optional<Duration> timeout;  // from now; the whole request
+  bool timeline = false;            // record what happens to each choice, for Completed
 };
 
 struct TokenPiece {
@@ -101,11 +102,17 @@ struct Accepted {
   std::vector<TokenId> prompt_tokens;
 };
 
+struct ChoiceTimeline {
+  std::int32_t choice = 0;
+  std::shared_ptr<const Timeline> timeline;  // never null
+};
+
 struct Completed {
   Status status;  // ok, or why the request failed (after OnAccepted or instead of it)
   Usage usage;
   Timings timings;  // of the slowest choice
   std::optional<int> retry_after_seconds;
+  std::vector<ChoiceTimeline> timelines = {};  // where the request asked for them; in the order of choices
 };
 
 // Order: OnAccepted, any number of OnDelta / OnChoiceFinish, OnCompleted; or OnCompleted alone. Calls are
@@ -151,6 +158,23 @@ struct LiveRequest {
   Duration age{};
   std::int32_t prompt_tokens = 0;     // 0 until the prompt is tokenised
   std::int32_t generated_tokens = 0;  // over all choices
+};
+
+// Of one choice that has not ended.
+struct ChoiceExplanation {
+  std::int32_t choice = 0;
+  SequenceExplanation sequence;
+  std::string sentence;  // all of it for people
+  // Whose sequences `sequence` speaks of; empty where it speaks of none, or of one that has ended.
+  std::string other_request_id;         // behind which it waits, or which computes its prefix
+  std::string preempted_by_request_id;  // that took its place
+};
+
+// Why a live request waits, runs or was preempted.
+struct RequestExplanation {
+  LiveRequest request;
+  bool submitted = false;  // not while it waits for tokenising
+  std::vector<ChoiceExplanation> choices;
 };
 
 struct InferenceServiceOptions {
@@ -204,6 +228,9 @@ class InferenceService {
   virtual RefusalCounts Refusals() const = 0;
   // At most `limit` of them, oldest first.
   virtual std::vector<LiveRequest> ListRequests(std::size_t limit) const = 0;
+  // Of all with this id (NotFound when there is none); of the `limit` oldest when it is empty.
+  virtual Result<std::vector<RequestExplanation>> Explain(const std::string& request_id,
+                                                          std::size_t limit) const = 0;
 
   // Ready: every model is loaded, warm and healthy, tokenising goes on, and we are not draining. The message
   // says what is missing.

@@ -1,5 +1,6 @@
 #include "serve/grpc/admin_rpc.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/grpc/explanation_conversion.h"
 #include "serve/grpc/request_conversion.h"
 #include "serve/grpc/response_conversion.h"
 #include "serve/grpc/rpc_support.h"
@@ -16,6 +18,7 @@ namespace skipjack {
 namespace {
 
 constexpr std::size_t kMostRequestsListed = 1000;
+constexpr std::size_t kRequestsExplained = 100;  // where no limit is asked for
 
 void AddModels(const ModelRegistry& registry, v1::StatusResponse* response) {
   const std::vector<std::shared_ptr<ServedModel>> loaded = registry.Ready();
@@ -78,6 +81,25 @@ grpc::ServerUnaryReactor* AdminRpc::Drain(grpc::CallbackServerContext* context,
   drained_();
   response->set_live_requests(service_.LiveRequests());
   return Finish(RpcMethod::kDrain, grpc::Status::OK, context);
+}
+
+grpc::ServerUnaryReactor* AdminRpc::Explain(grpc::CallbackServerContext* context,
+                                            const v1::ExplainRequest* request,
+                                            v1::ExplainResponse* response) {
+  counts_.CountBegin();
+  const std::int32_t limit = request->limit();
+  if (limit < 0 || limit > static_cast<std::int32_t>(kMostRequestsListed)) {
+    const auto why = skipjack::Status::InvalidArgument(
+        fmt::format("limit must lie in [0, {}], got {}", kMostRequestsListed, limit));
+    return Finish(RpcMethod::kExplain, ToGrpcStatus(why), context);
+  }
+  const std::size_t most = limit == 0 ? kRequestsExplained : static_cast<std::size_t>(limit);
+  const auto explained = service_.Explain(request->request_id(), most);
+  if (explained.ok()) {
+    for (const RequestExplanation& explanation : *explained) *response->add_requests() = ToProto(explanation);
+    response->set_live_requests(service_.LiveRequests());
+  }
+  return Finish(RpcMethod::kExplain, ToGrpcStatus(explained.status()), context);
 }
 
 grpc::ServerUnaryReactor* AdminRpc::Finish(RpcMethod method, const grpc::Status& status,

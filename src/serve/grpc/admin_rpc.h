@@ -26,6 +26,8 @@ class AdminRpc final : public v1::Admin::CallbackService {
                                    v1::CancelResponse* response) override;
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context, const v1::DrainRequest* request,
                                   v1::DrainResponse* response) override;
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const v1::ExplainRequest* request,
+                                    v1::ExplainResponse* response) override;
 
  private:
   grpc::ServerUnaryReactor* Finish(RpcMethod method, const grpc::Status& status,

@@ -8,8 +8,8 @@ namespace skipjack {
 namespace {
 
 // In the order of RpcMethod.
-constexpr std::array<std::string_view, 8> kNames = {"Generate", "Tokenize", "Detokenize", "ListModels",
-                                                    "GetModel", "Status",   "Cancel",     "Drain"};
+constexpr std::array<std::string_view, 9> kNames = {
+    "Generate", "Tokenize", "Detokenize", "ListModels", "GetModel", "Status", "Cancel", "Drain", "Explain"};
 
 }  // namespace
 

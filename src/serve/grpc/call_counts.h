@@ -22,6 +22,7 @@ enum class RpcMethod : std::uint8_t {
   kStatus,
   kCancel,
   kDrain,
+  kExplain,
 };
 
 // Thread-safe.
@@ -35,7 +36,7 @@ class CallCounts {
   std::vector<GrpcServerStats::Requests> Snapshot() const;
 
  private:
-  static constexpr std::size_t kMethods = static_cast<std::size_t>(RpcMethod::kDrain) + 1;
+  static constexpr std::size_t kMethods = static_cast<std::size_t>(RpcMethod::kExplain) + 1;
   static constexpr std::size_t kCodes = static_cast<std::size_t>(grpc::StatusCode::UNAUTHENTICATED) + 1;
 
   std::atomic<std::uint64_t> begun_{0};

@@ -136,6 +136,7 @@ Result<CompletionRequest> ToCompletionRequest(v1::GenerateRequest* message) {
   TakeSampling(message->sampling(), &request);
   request.tenant = message->tenant();
   request.cache_salt = message->cache_salt();
+  request.timeline = message->return_timeline();
   const Result<PriorityClass> priority = ToPriority(message->priority());
   if (!priority.ok()) return priority.status();
   request.priority = *priority;

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "serve/grpc/explanation_conversion.h"
+
 namespace skipjack {
 namespace {
 
@@ -118,7 +120,9 @@ void ResponseQueue::AddFinish(ChoiceFinish finish) {
 }
 
 void ResponseQueue::AddCompleted(const Completed& completed) {
-  v1::GenerateCompleted* message = RoomFor(3 * kEntryOverhead).message.mutable_completed();
+  std::size_t events = 0;
+  for (const ChoiceTimeline& choice : completed.timelines) events += 1 + choice.timeline->events.size();
+  v1::GenerateCompleted* message = RoomFor((3 + events) * kEntryOverhead).message.mutable_completed();
   v1::Usage* usage = message->mutable_usage();
   usage->set_prompt_tokens(completed.usage.prompt_tokens);
   usage->set_completion_tokens(completed.usage.completion_tokens);
@@ -128,6 +132,7 @@ void ResponseQueue::AddCompleted(const Completed& completed) {
   timings->set_prefill_seconds(completed.timings.prefill_seconds);
   timings->set_decode_seconds(completed.timings.decode_seconds);
   timings->set_preemptions(completed.timings.preemptions);
+  for (const ChoiceTimeline& choice : completed.timelines) *message->add_timelines() = ToProto(choice);
 }
 
 void ResponseQueue::TakeFirst(v1::GenerateResponse* message) {

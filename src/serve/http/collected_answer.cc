@@ -61,7 +61,10 @@ class CollectedAnswer final : public Answer {
   }
 
   void Complete(const Summary& summary) override {
+    constexpr std::size_t kBytesOfEvent = 100;
     collection_->summary = summary;
+    for (const ChoiceTimeline& choice : summary.timelines)
+      collection_->bytes += kBytesOfEvent * choice.timeline->events.size();
     render_elsewhere_(collection_->bytes, [collection = collection_] { return collection->Render(); });
   }
 

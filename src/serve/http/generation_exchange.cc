@@ -168,7 +168,7 @@ class GenerationExchange final : public Exchange, public std::enable_shared_from
       }
       if (const auto choice = Index(prompt, finish->choice)) answer_->Finish(*choice, std::move(*finish));
     } else if (auto* completed = std::get_if<Completed>(&event.body)) {
-      OnCompleted(std::move(*completed));
+      OnCompleted(prompt, std::move(*completed));
     } else if (auto* response = std::get_if<Response>(&event.body)) {
       Conclude();
       channel_.Respond(std::move(*response));
@@ -260,7 +260,7 @@ class GenerationExchange final : public Exchange, public std::enable_shared_from
     channel_.Respond(render());
   }
 
-  void OnCompleted(Completed completed) {
+  void OnCompleted(std::size_t prompt, Completed completed) {
     if (!completed.status.ok())
       return FailWith(ErrorFromStatus(completed.status, completed.retry_after_seconds));
     if (answer_ == nullptr)
@@ -273,7 +273,11 @@ class GenerationExchange final : public Exchange, public std::enable_shared_from
     };
     if (completed_ == 0 || total(completed.timings) > total(summary_.timings))
       summary_.timings = completed.timings;
+    const auto first = static_cast<std::int32_t>(prompt) * choices_;
+    for (ChoiceTimeline& choice : completed.timelines)
+      summary_.timelines.push_back({first + choice.choice, std::move(choice.timeline)});
     if (++completed_ < prompt_accepted_.size()) return;
+    std::ranges::sort(summary_.timelines, {}, &ChoiceTimeline::choice);
     summary_.timings.cached_tokens = summary_.usage.cached_tokens;
     if (options_.stream) Conclude();
     answer_->Complete(summary_);

@@ -192,6 +192,7 @@ CompletionRequest ReadCommon(FieldReader* reader, Api api) {
   request.cache_salt = ReadCacheSalt(reader);
   request.priority = ReadPriority(reader);
   request.timeout = ReadTimeout(reader);
+  request.timeline = reader->BoolOr("return_timeline", false);
   return request;
 }
 

@@ -34,6 +34,44 @@ void RenderTimings(JsonWriter* json, const Timings& timings) {
   json->EndObject();
 }
 
+void RenderEvent(JsonWriter* json, const TimelineEvent& event) {
+  json->BeginObject();
+  json->Field("event", TimelineEventName(event.kind)).Field("seconds", event.seconds);
+  json->Field("generated_tokens", event.tokens_generated);
+  switch (event.kind) {
+    case TimelineEvent::Kind::kSubmitted:
+    case TimelineEvent::Kind::kLevel:
+      json->Field("level", event.level);
+      break;
+    case TimelineEvent::Kind::kPreempted:
+      json->Field("cause", PreemptionCauseName(event.cause)).Field("tokens_lost", event.tokens_lost);
+      if (event.cause == PreemptionCause::kPolicy) json->Field("by_level", event.level);
+      break;
+    case TimelineEvent::Kind::kResumed:
+      json->Field("tokens_restored", event.tokens_restored);
+      json->Field("tokens_recomputed", event.tokens_recomputed);
+      break;
+    case TimelineEvent::Kind::kScheduled:
+    case TimelineEvent::Kind::kFirstToken:
+    case TimelineEvent::Kind::kFinished:
+      break;
+  }
+  json->EndObject();
+}
+
+// What an answer says of how it was made, beside its choices.
+void RenderTimingsAndTimelines(JsonWriter* json, const Summary& summary) {
+  RenderTimings(&json->Key("timings"), summary.timings);
+  if (summary.timelines.empty()) return;
+  json->Key("timeline").BeginArray();
+  for (const ChoiceTimeline& choice : summary.timelines) {
+    json->BeginObject().Field("index", choice.choice).Key("events").BeginArray();
+    for (const TimelineEvent& event : choice.timeline->events) RenderEvent(json, event);
+    json->EndArray().Field("left_out", choice.timeline->left_out).EndObject();
+  }
+  json->EndArray();
+}
+
 void RenderIds(JsonWriter* json, std::span<const TokenId> ids) {
   json->BeginArray();
   for (const TokenId id : ids) json->Int(id);
@@ -109,7 +147,7 @@ std::string RenderAnswer(const AnswerOptions& options, const AnswerIdentity& ide
   json.EndArray();
   RenderUsage(&json.Key("usage"), summary.usage);
   if (chat && options.return_token_ids) RenderIds(&json.Key("prompt_token_ids"), prompts[0].tokens);
-  RenderTimings(&json.Key("timings"), summary.timings);
+  RenderTimingsAndTimelines(&json, summary);
   json.EndObject();
   return out;
 }
@@ -137,7 +175,7 @@ JsonWriter ChunkRenderer::Open(std::string* out, std::int32_t choice) const {
 }
 
 void ChunkRenderer::Close(JsonWriter* json, const PromptEcho* chat_prompt, const Usage* usage,
-                          const Timings* timings) const {
+                          const Summary* summary) const {
   json->EndObject().EndArray();
   if (chat_prompt != nullptr && options_.return_token_ids) {
     RenderIds(&json->Key("prompt_token_ids"), chat_prompt->tokens);
@@ -147,7 +185,7 @@ void ChunkRenderer::Close(JsonWriter* json, const PromptEcho* chat_prompt, const
   } else if (options_.include_usage) {
     json->Key("usage").Null();  // the last chunk has it
   }
-  if (timings != nullptr) RenderTimings(&json->Key("timings"), *timings);
+  if (summary != nullptr) RenderTimingsAndTimelines(json, *summary);
   json->EndObject();
 }
 
@@ -204,7 +242,7 @@ std::string ChunkRenderer::Delta(std::int32_t choice, const ChoiceDelta& delta, 
 
 std::string ChunkRenderer::Finish(std::int32_t choice, const ChoiceFinish& finish, const PromptEcho* first_of,
                                   std::int32_t prompt_tokens, const ChoiceCursor& cursor,
-                                  const Timings* timings) const {
+                                  const Summary* summary) const {
   std::string out;
   JsonWriter json = Open(&out, choice);
   if (options_.api == Api::kChat) {
@@ -216,7 +254,7 @@ std::string ChunkRenderer::Finish(std::int32_t choice, const ChoiceFinish& finis
   RenderTokens(&json, {}, first_of, &end);
   RenderEnd(&json, finish.reason, finish.stop_string, finish.stop_token);
   const Usage usage{.prompt_tokens = prompt_tokens, .completion_tokens = finish.generated_tokens};
-  Close(&json, nullptr, &usage, timings);
+  Close(&json, nullptr, &usage, summary);
   return out;
 }
 
@@ -225,7 +263,7 @@ std::string ChunkRenderer::UsageOnly(const Summary& summary) const {
   JsonWriter json(&out);
   json.EndArray();
   RenderUsage(&json.Key("usage"), summary.usage);
-  RenderTimings(&json.Key("timings"), summary.timings);
+  RenderTimingsAndTimelines(&json, summary);
   json.EndObject();
   return out;
 }

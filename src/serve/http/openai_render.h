@@ -46,6 +46,7 @@ struct PromptEcho {
 struct Summary {
   Usage usage;
   Timings timings;
+  std::vector<ChoiceTimeline> timelines = {};  // choices run across prompts
 };
 
 std::string RenderAnswer(const AnswerOptions& options, const AnswerIdentity& identity,
@@ -64,9 +65,9 @@ class ChunkRenderer {
   // `first_of` is the prompt when nothing was sent for this choice yet, else nullptr.
   std::string Delta(std::int32_t choice, const ChoiceDelta& delta, const PromptEcho* first_of,
                     std::int32_t prompt_tokens, ChoiceCursor* cursor) const;
-  // `timings` rides on the last finish of a stream without a usage chunk.
+  // Timings and timelines ride on the last finish of a stream without a usage chunk.
   std::string Finish(std::int32_t choice, const ChoiceFinish& finish, const PromptEcho* first_of,
-                     std::int32_t prompt_tokens, const ChoiceCursor& cursor, const Timings* timings) const;
+                     std::int32_t prompt_tokens, const ChoiceCursor& cursor, const Summary* summary) const;
   std::string UsageOnly(const Summary& summary) const;
 
   // Would this delta show anything?
@@ -75,7 +76,7 @@ class ChunkRenderer {
  private:
   JsonWriter Open(std::string* out, std::int32_t choice) const;
   void Close(JsonWriter* json, const PromptEcho* chat_prompt, const Usage* usage,
-             const Timings* timings) const;
+             const Summary* summary) const;
   void RenderTokens(JsonWriter* json, std::span<const TokenPiece> tokens, const PromptEcho* first_of,
                     ChoiceCursor* cursor) const;
 

@@ -40,7 +40,7 @@ class StreamedAnswer final : public Answer {
 
   void Complete(const Summary& summary) override {
     const bool usage_chunk = plan_.options.include_usage;
-    EmitLastFinish(usage_chunk ? nullptr : &summary.timings);
+    EmitLastFinish(usage_chunk ? nullptr : &summary);
     if (usage_chunk) Emit(renderer_.UsageOnly(summary));
     out_ += kSseDone;
     Flush();
@@ -93,14 +93,14 @@ class StreamedAnswer final : public Answer {
 
   void Emit(std::string_view json) { AppendSseData(&out_, json); }
 
-  void EmitFinish(std::int32_t choice, const ChoiceFinish& finish, const Timings* timings) {
+  void EmitFinish(std::int32_t choice, const ChoiceFinish& finish, const Summary* summary) {
     Emit(renderer_.Finish(choice, finish, TakeFirst(choice), PromptTokens(choice), StateOf(choice).cursor,
-                          timings));
+                          summary));
   }
 
-  void EmitLastFinish(const Timings* timings) {
+  void EmitLastFinish(const Summary* summary) {
     if (!last_finish_) return;
-    EmitFinish(last_finish_->first, last_finish_->second, timings);
+    EmitFinish(last_finish_->first, last_finish_->second, summary);
     last_finish_.reset();
   }
 

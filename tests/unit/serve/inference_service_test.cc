@@ -262,6 +262,86 @@ TEST_F(InferenceServiceTest, LiveRequestsAreListedOldestFirst) {
   EXPECT_EQ(service().ListRequests(1).size(), 1u);
 }
 
+TEST_F(InferenceServiceTest, ExplanationsNameRequests) {
+  CompletionRequest request = Text("abc");
+  request.request_id = "first";
+  request.n = 2;
+  Start(request);
+  engine_->WaitForSequences(2);
+  request.request_id = "second";
+  request.n = 1;
+  request.priority = PriorityClass::kBatch;
+  Start(request);
+  const std::vector<SequenceId> ids = engine_->WaitForSequences(3);
+  engine_->SetExplanation(ids[0], {.phase = SequenceExplanation::Phase::kDecoding, .generated_tokens = 4});
+  engine_->SetExplanation(ids[1],
+                          {.waits_for = WaitNote{.reason = WaitReason::kSharedPrefix, .other = ids[0]}});
+  engine_->SetExplanation(
+      ids[2],
+      {.phase = SequenceExplanation::Phase::kPreempted,
+       .waits_for =
+           WaitNote{.reason = WaitReason::kBehind, .other = ids[1], .other_reason = WaitReason::kSeat},
+       .preemptions = 1,
+       .preempted = PreemptionNote{.cause = PreemptionCause::kPriority, .by = ids[1]}});
+  const auto explained = service().Explain("", 10);
+  ASSERT_TRUE(explained.ok());
+  ASSERT_EQ(explained->size(), 2u);
+  const RequestExplanation& first = (*explained)[0];
+  EXPECT_EQ(first.request.request_id, "first");
+  EXPECT_TRUE(first.submitted);
+  ASSERT_EQ(first.choices.size(), 2u);
+  EXPECT_THAT(first.choices[0].sentence, StartsWith("decodes token 5"));
+  EXPECT_EQ(first.choices[1].choice, 1);
+  EXPECT_EQ(first.choices[1].other_request_id, "first");
+  EXPECT_THAT(first.choices[1].sentence, HasSubstr("which choice 0 of the same request is just computing"));
+  const ChoiceExplanation& second = (*explained)[1].choices[0];
+  EXPECT_EQ(second.sequence.priority, PriorityClass::kBatch);
+  EXPECT_EQ(second.other_request_id, "first");
+  EXPECT_EQ(second.preempted_by_request_id, "first");
+  EXPECT_THAT(second.sentence, HasSubstr("waits behind choice 1 of request first, which waits for a seat"));
+  EXPECT_THAT(second.sentence, HasSubstr("by choice 1 of request first, whose priority class is higher"));
+
+  EXPECT_EQ(service().Explain("", 1)->size(), 1u);
+  EXPECT_EQ((*service().Explain("second", 10))[0].request.request_id, "second");
+  EXPECT_EQ(service().Explain("nobody", 10).status().code(), StatusCode::kNotFound);
+  // Who has ended is named no more.
+  engine_->Finish(ids[1], FinishReason::kStop);
+  EXPECT_EQ((*service().Explain("first", 10))[0].choices.size(), 1u);
+}
+
+TEST_F(InferenceServiceTest, ARequestThatWaitsForTokenisingIsExplainedWithoutChoices) {
+  service();
+  const auto gate = BlockWorker();
+  CompletionRequest request = Text("abc");
+  request.request_id = "early";
+  const auto listener = Start(std::move(request));
+  const auto explained = service().Explain("early", 10);
+  ASSERT_TRUE(explained.ok());
+  EXPECT_FALSE((*explained)[0].submitted);
+  EXPECT_TRUE((*explained)[0].choices.empty());
+  gate->Set();
+  engine_->Finish(engine_->WaitForSequences(1)[0], FinishReason::kStop);
+  listener->WaitUntilCompleted();
+}
+
+TEST_F(InferenceServiceTest, TimelinesComeInTheOrderOfChoices) {
+  CompletionRequest request = Text("abc");
+  request.n = 2;
+  request.timeline = true;
+  const auto listener = Start(std::move(request));
+  const std::vector<SequenceId> ids = engine_->WaitForSequences(2);
+  EXPECT_TRUE(engine_->RequestOf(ids[0]).timeline);
+  const auto first = std::make_shared<Timeline>();
+  const auto second = std::make_shared<Timeline>();
+  engine_->Finish(ids[1], FinishReason::kStop, {}, {}, second);
+  engine_->Finish(ids[0], FinishReason::kStop, {}, {}, first);
+  const Completed completed = listener->WaitUntilCompleted();
+  ASSERT_EQ(completed.timelines.size(), 2u);
+  EXPECT_EQ(completed.timelines[0].choice, 0);
+  EXPECT_EQ(completed.timelines[0].timeline, first);
+  EXPECT_EQ(completed.timelines[1].timeline, second);
+}
+
 TEST_F(InferenceServiceTest, EndingTheServiceEndsItsRequests) {
   const auto running = Start(Text("x"));
   engine_->WaitForSequences(1);

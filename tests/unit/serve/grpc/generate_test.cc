@@ -24,6 +24,49 @@ class GenerateTest : public testing::GrpcTest {
   }
 };
 
+TEST_F(GenerateTest, TheTimelineComesAtTheEndWhereItWasAskedFor) {
+  StartServer();
+  v1::GenerateRequest request = Prompt("hi");
+  request.set_return_timeline(true);
+  const auto stream = Generate(request);
+  const SequenceId id = engine_->WaitForSequences(1)[0];
+  EXPECT_TRUE(engine_->RequestOf(id).timeline);
+  const auto timeline = std::make_shared<Timeline>();
+  using Kind = TimelineEvent::Kind;
+  timeline->Add({.kind = Kind::kSubmitted, .level = 2});
+  timeline->Add({.kind = Kind::kScheduled, .seconds = 0.25});
+  timeline->Add({.kind = Kind::kFirstToken, .seconds = 0.5, .tokens_generated = 1});
+  timeline->Add({.kind = Kind::kLevel, .seconds = 0.75, .level = 3, .tokens_generated = 1});
+  timeline->Add({.kind = Kind::kPreempted,
+                 .seconds = 1,
+                 .level = 1,
+                 .cause = PreemptionCause::kPolicy,
+                 .tokens_lost = 7});
+  timeline->Add({.kind = Kind::kResumed, .seconds = 2, .tokens_restored = 4, .tokens_recomputed = 3});
+  timeline->Add({.kind = Kind::kFinished, .seconds = 3, .tokens_generated = 1});
+  timeline->left_out = 5;
+  engine_->Finish(id, FinishReason::kLength, {}, {}, timeline);
+  EXPECT_TRUE(stream->Drain().ok());
+  ASSERT_TRUE(stream->completed);
+  ASSERT_EQ(stream->completed->timelines_size(), 1);
+  const v1::Timeline& got = stream->completed->timelines(0);
+  EXPECT_EQ(got.choice(), 0);
+  EXPECT_EQ(got.left_out(), 5);
+  ASSERT_EQ(got.events_size(), 7);
+  EXPECT_EQ(got.events(0).submitted().level(), 2);
+  EXPECT_TRUE(got.events(1).has_scheduled());
+  EXPECT_EQ(got.events(2).generated_tokens(), 1);
+  EXPECT_TRUE(got.events(2).has_first_token());
+  EXPECT_EQ(got.events(3).level().level(), 3);
+  EXPECT_EQ(got.events(4).preempted().cause(), v1::PREEMPTION_CAUSE_POLICY);
+  EXPECT_EQ(got.events(4).preempted().by_level(), 1);
+  EXPECT_EQ(got.events(4).preempted().tokens_lost(), 7);
+  EXPECT_EQ(got.events(5).resumed().tokens_restored(), 4);
+  EXPECT_EQ(got.events(5).resumed().tokens_recomputed(), 3);
+  EXPECT_TRUE(got.events(6).has_finished());
+  EXPECT_DOUBLE_EQ(got.events(6).seconds(), 3);
+}
+
 TEST_F(GenerateTest, StreamsTextThenFinishUsageAndTimings) {
   StartServer();
   v1::GenerateRequest request = Prompt("hi");

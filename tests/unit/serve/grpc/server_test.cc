@@ -150,6 +150,79 @@ TEST_F(GrpcServerTest, StatusShowsModelsEnginesAndRequests) {
   EXPECT_EQ(status.requests(0).generated_tokens(), 3);
 }
 
+TEST_F(GrpcServerTest, OperatorsAskWhy) {
+  StartServer();
+  v1::GenerateRequest generate = Prompt("hi");
+  generate.set_request_id("who-runs");
+  const auto running = Generate(generate);
+  engine_->WaitForSequences(1);
+  generate.set_request_id("who-waits");
+  generate.set_priority(v1::PRIORITY_CLASS_BATCH);
+  const auto waiting = Generate(generate);
+  const std::vector<SequenceId> ids = engine_->WaitForSequences(2);
+  engine_->SetExplanation(
+      ids[1],
+      {.phase = SequenceExplanation::Phase::kPreempted,
+       .level = 3,
+       .ahead = 4,
+       .ahead_is_more = true,
+       .waits_for = WaitNote{.reason = WaitReason::kBlocks, .blocks_wanted = 12, .blocks_available = 3},
+       .seats = 8,
+       .running = 2,
+       .preemptions = 2,
+       .preempted = PreemptionNote{.cause = PreemptionCause::kGrowth, .by = ids[0], .tokens_lost = 20},
+       .since_preempted = std::chrono::milliseconds(1500)});
+  const auto admin = v1::Admin::NewStub(channel_);
+  v1::ExplainRequest request;
+  v1::ExplainResponse response;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(admin->Explain(&context, request, &response).ok());
+  }
+  ASSERT_EQ(response.requests_size(), 2);
+  EXPECT_EQ(response.live_requests(), 2);
+  EXPECT_EQ(response.requests(0).request().request_id(), "who-runs");
+  const v1::RequestExplanation& explanation = response.requests(1);
+  EXPECT_TRUE(explanation.submitted());
+  ASSERT_EQ(explanation.choices_size(), 1);
+  const v1::ChoiceExplanation& choice = explanation.choices(0);
+  EXPECT_EQ(choice.phase(), v1::SEQUENCE_PHASE_PREEMPTED);
+  EXPECT_EQ(choice.place().priority(), v1::PRIORITY_CLASS_BATCH);
+  EXPECT_EQ(choice.place().level(), 3);
+  EXPECT_EQ(choice.ahead(), 4);
+  EXPECT_TRUE(choice.ahead_is_more());
+  EXPECT_EQ(choice.wait().reason(), v1::WAIT_REASON_KV_BLOCKS);
+  EXPECT_EQ(choice.wait().blocks_wanted(), 12);
+  EXPECT_EQ(choice.wait().blocks_available(), 3);
+  EXPECT_EQ(choice.wait().seats(), 8);
+  EXPECT_EQ(choice.preempted().cause(), v1::PREEMPTION_CAUSE_GROWTH);
+  EXPECT_EQ(choice.preempted().by_request_id(), "who-runs");
+  EXPECT_EQ(choice.preempted().ago().nanos(), 500'000'000);
+  EXPECT_EQ(choice.sentence(),
+            "waits for KV blocks: wants 12, 3 are available; at least 4 sequences that wait go before it; "
+            "preempted 2 times, last 1.5 s ago because request who-runs needed its KV blocks to go on, 20 "
+            "computed tokens lost");
+
+  const auto code_of = [&](const std::string& id, std::int32_t limit) {
+    grpc::ClientContext context;
+    request.set_request_id(id);
+    request.set_limit(limit);
+    const grpc::Status status = admin->Explain(&context, request, &response);
+    if (status.error_code() == grpc::StatusCode::INVALID_ARGUMENT) {
+      EXPECT_THAT(status.error_message(), HasSubstr("limit must lie in [0, 1000]"));
+    }
+    return status.error_code();
+  };
+  EXPECT_EQ(code_of("", 1), grpc::StatusCode::OK);
+  EXPECT_EQ(response.requests_size(), 1);
+  EXPECT_EQ(code_of("nobody", 0), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(code_of("", -1), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code_of("", 1001), grpc::StatusCode::INVALID_ARGUMENT);
+  for (const SequenceId id : ids) engine_->Finish(id, FinishReason::kStop);
+  EXPECT_TRUE(running->Drain().ok());
+  EXPECT_TRUE(waiting->Drain().ok());
+}
+
 TEST_F(GrpcServerTest, OperatorsCancelByRequestId) {
   StartServer();
   v1::GenerateRequest request = Prompt("x");

@@ -44,6 +44,42 @@ TEST_F(CompletionTest, TextCompletion) {
                 "preemptions": 1}})"));
 }
 
+TEST_F(CompletionTest, TimelinesOfSeveralPrompts) {
+  const auto client = Connect();
+  client->Post("/v1/completions", R"({"prompt": ["a", "b"], "return_timeline": true, "request_id": "t"})");
+  const auto first = service.TakeCall();
+  const auto second = service.TakeCall();
+  EXPECT_TRUE(first->request.timeline);
+  const auto timeline = std::make_shared<Timeline>();
+  timeline->Add({.kind = TimelineEvent::Kind::kSubmitted, .level = 2});
+  timeline->Add({.kind = TimelineEvent::Kind::kPreempted,
+                 .seconds = 0.5,
+                 .level = 1,
+                 .cause = PreemptionCause::kPolicy,
+                 .tokens_lost = 7,
+                 .tokens_generated = 3});
+  timeline->Add({.kind = TimelineEvent::Kind::kResumed,
+                 .seconds = 1.5,
+                 .tokens_restored = 4,
+                 .tokens_recomputed = 3,
+                 .tokens_generated = 3});
+  timeline->left_out = 9;
+  for (const auto& call : {first, second}) call->Accept();
+  for (const auto& call : {second, first}) {  // in whatever order they end
+    Completed completed;
+    completed.timelines.push_back({0, call == first ? timeline : std::make_shared<Timeline>()});
+    call->Finish();
+    call->Complete(std::move(completed));
+  }
+  EXPECT_EQ(client->ReadReply().json()["timeline"], json::parse(R"([
+    {"index": 0, "left_out": 9, "events": [
+      {"event": "submitted", "seconds": 0.0, "generated_tokens": 0, "level": 2},
+      {"event": "preempted", "seconds": 0.5, "generated_tokens": 3, "cause": "policy", "tokens_lost": 7,
+       "by_level": 1},
+      {"event": "resumed", "seconds": 1.5, "generated_tokens": 3, "tokens_restored": 4, "tokens_recomputed": 3}]},
+    {"index": 1, "left_out": 0, "events": []}])"));
+}
+
 TEST_F(CompletionTest, ChatCompletionWithTokenIds) {
   const auto client = Connect();
   client->Post("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "Hi"}],

@@ -73,6 +73,9 @@ class FakeInferenceService final : public InferenceService {
   std::int32_t LiveRequests() const override { return 0; }
   RefusalCounts Refusals() const override { return {}; }
   std::vector<LiveRequest> ListRequests(std::size_t) const override { return {}; }
+  Result<std::vector<RequestExplanation>> Explain(const std::string&, std::size_t) const override {
+    return std::vector<RequestExplanation>{};
+  }
   Status Ready() const override;
   void BeginDrain() override {}
   bool draining() const override { return false; }

@@ -144,7 +144,7 @@ TEST(ParseCompletion, IntegersAreExact) {
 
 TEST(ParseCompletion, OtherTypesAreExactToo) {
   for (const std::string field :
-       {"stream", "echo", "ignore_eos", "skip_special_tokens", "return_token_ids"}) {
+       {"stream", "echo", "ignore_eos", "skip_special_tokens", "return_token_ids", "return_timeline"}) {
     for (const std::string value : {"1", "\"true\"", "[]"}) {
       EXPECT_EQ(Refuse(Api::kCompletions, With("\"" + field + "\": " + value)).param, field);
     }

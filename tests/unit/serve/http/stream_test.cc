@@ -73,6 +73,28 @@ TEST_F(StreamTest, ChatChunks) {
   EXPECT_EQ(client->ReadReply().status, 200);
 }
 
+TEST_F(StreamTest, TheTimelineComesWithTheTimings) {
+  StartServer();
+  for (const bool usage : {false, true}) {
+    const auto client = Connect();
+    client->Post("/v1/chat/completions",
+                 std::string(kChat) + R"(, "return_timeline": true)" +
+                     (usage ? R"(, "stream_options": {"include_usage": true}})" : "}"));
+    const auto call = service.TakeCall();
+    call->Accept();
+    call->Finish();
+    Completed completed;
+    completed.timelines.push_back({0, std::make_shared<Timeline>()});
+    call->Complete(std::move(completed));
+    client->ReadHead();
+    for (int i = 0; i < (usage ? 2 : 1); ++i) EXPECT_FALSE(Data(client->ReadEvent()).contains("timeline"));
+    const json last = Data(client->ReadEvent());
+    EXPECT_TRUE(last.contains("timings"));
+    EXPECT_EQ(last["timeline"], json::parse(R"([{"index": 0, "events": [], "left_out": 0}])"));
+    EXPECT_EQ(client->ReadEvent(), "data: [DONE]");
+  }
+}
+
 TEST_F(StreamTest, UsageChunkComesLast) {
   StartServer();
   const auto client = Connect();
