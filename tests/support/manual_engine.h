@@ -67,7 +67,7 @@ class ManualEngine final : public Engine {
     std::int32_t generated = 0;
     Status cancelled_with;
     bool live = true;
-    SequenceExplanation explanation;
+    SequenceExplanation explanation = {};
   };
 
   mutable std::mutex mutex_;
