@@ -266,12 +266,11 @@ TEST_F(InferenceServiceTest, ExplanationsNameRequests) {
   CompletionRequest request = Text("abc");
   request.request_id = "first";
   request.n = 2;
-  Start(request);
-  engine_->WaitForSequences(2);
+  Start(request)->WaitUntilAccepted();
   request.request_id = "second";
   request.n = 1;
   request.priority = PriorityClass::kBatch;
-  Start(request);
+  Start(request)->WaitUntilAccepted();
   const std::vector<SequenceId> ids = engine_->WaitForSequences(3);
   engine_->SetExplanation(ids[0], {.phase = SequenceExplanation::Phase::kDecoding, .generated_tokens = 4});
   engine_->SetExplanation(ids[1],

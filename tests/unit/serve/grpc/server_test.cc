@@ -160,6 +160,7 @@ TEST_F(GrpcServerTest, OperatorsAskWhy) {
   generate.set_priority(v1::PRIORITY_CLASS_BATCH);
   const auto waiting = Generate(generate);
   const std::vector<SequenceId> ids = engine_->WaitForSequences(2);
+  for (const auto& stream : {running.get(), waiting.get()}) ASSERT_TRUE(stream->Read()->has_started());
   engine_->SetExplanation(
       ids[1],
       {.phase = SequenceExplanation::Phase::kPreempted,
