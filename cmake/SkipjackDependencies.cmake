@@ -8,7 +8,13 @@ find_package(nlohmann_json CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 
-# libutf8proc-dev has neither a CMake nor a Find module.
+# Neither have these a CMake or a Find module.
+find_path(LIBURING_INCLUDE_DIR liburing.h REQUIRED)
+find_library(LIBURING_LIBRARY uring REQUIRED)
+add_library(liburing::liburing UNKNOWN IMPORTED)
+set_target_properties(liburing::liburing PROPERTIES
+  IMPORTED_LOCATION "${LIBURING_LIBRARY}"
+  INTERFACE_INCLUDE_DIRECTORIES "${LIBURING_INCLUDE_DIR}")
 find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
 find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
 add_library(utf8proc::utf8proc UNKNOWN IMPORTED)

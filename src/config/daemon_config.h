@@ -38,14 +38,15 @@ struct ServerConfig {
   std::string on_model_failure = "exit";
 };
 
-struct KvConfig {
+struct KvSettings {
   std::int32_t block_tokens = 16;
   // Bytes; 0: enough for max_sequences full contexts, at most a quarter of the machine's memory.
   std::int64_t device_memory = 0;
   std::int64_t host_memory = 0;
   std::string disk_path;
   std::int64_t disk_size = 0;
-  std::string dtype = "auto";  // auto f32 f16 bf16
+  std::string swap = "proactive";  // recompute reactive proactive
+  std::string dtype = "auto";      // auto f32 f16 bf16
   bool prefix_cache = true;
 };
 
@@ -75,7 +76,7 @@ struct ModelEntry {
   std::string pre_tokenizer;        // overrides tokenizer.ggml.pre; empty: the model's own
   std::string cache_dir;            // "none", or a folder; empty: `.skipjack` beside the model
   std::vector<std::string> stop;    // ends an answer as an end token does, and is no part of it
-  KvConfig kv;
+  KvSettings kv;
   SchedulerSettings scheduler;
 };
 

@@ -121,8 +121,8 @@ struct EngineStats {
 // A realtime submission interrupts the step under way, if no realtime sequence is in it: the runner drops it
 // within a millisecond or so, the newcomer goes into the next plan, and what the step would have computed is
 // computed later, from unchanged state. Not when the step is about to end anyway, nor more often than
-// InterruptBudget allows. An interrupted step is no failure, and nothing is learnt from it; to the watchdog it
-// has ended.
+// InterruptBudget allows. An interrupted step is no failure, and nothing is learnt from it; to the watchdog
+// it has ended.
 //
 // A step that fails is tried once more (steps are idempotent); then its sequences end with INTERNAL and the
 // others go on. Three failed steps in a row count as a broken device: every sequence that was in no failed

@@ -13,7 +13,8 @@ constexpr Duration kBetweenLines = std::chrono::seconds(10);
 // In the order of PreemptionCause.
 constexpr std::array<std::string_view, kPreemptionCauses> kWhy = {
     "for a higher priority class", "for others that can still meet their deadlines",
-    "for others that go first by the policy", "because KV blocks ran out"};
+    "for others that go first by the policy", "because KV blocks ran out",
+    "because it could not be read back"};
 
 }  // namespace
 

@@ -24,6 +24,8 @@ StepLoop::StepLoop(Parts parts, const EngineOptions& options)
       on_broken_(options.on_broken),
       runner_(std::move(parts.runner)),
       observer_(std::move(parts.observer)),
+      copy_thread_(config_.host_blocks + config_.disk_blocks > 0 ? std::make_unique<CopyThread>(runner_.get())
+                                                                 : nullptr),
       sampler_(runner_->vocabulary(),
                options.max_sampled_id > 0 ? options.max_sampled_id : runner_->vocabulary(),
                options.scheduler.max_sequences),

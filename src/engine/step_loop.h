@@ -19,6 +19,7 @@
 #include "backend/model_runner.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/copy_thread.h"
 #include "engine/engine.h"
 #include "engine/inbox.h"
 #include "engine/interrupt_budget.h"
@@ -69,6 +70,8 @@ class StepLoop {
   // One step, from the plan to the sinks.
   void RunStep();
   void NoteScheduled(TimePoint now);
+  void StartCopies();
+  void FinishCopies();
   void BuildBatch();
   void AllowInterrupts(TimePoint now);
   Result<StepLogits> Compute();
@@ -113,6 +116,7 @@ class StepLoop {
   const std::function<void(const Status&)> on_broken_;
   const std::unique_ptr<ModelRunner> runner_;
   const std::shared_ptr<EngineObserver> observer_;
+  const std::unique_ptr<CopyThread> copy_thread_;  // null without tiers to copy to
   StepSampler sampler_;
   Inbox inbox_;
 
@@ -132,6 +136,9 @@ class StepLoop {
   Mail mail_;
   StepPlan plan_;
   StepResult result_;
+  CopyReport copies_before_;  // of this step
+  CopyReport copies_beside_;
+  bool copy_failure_logged_ = false;
   std::vector<BatchSlice> slices_;
   std::vector<SampledRow> rows_;  // as many as a step can have
   std::size_t row_count_ = 0;     // of this step

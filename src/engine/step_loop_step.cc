@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <string>
+#include <utility>
 
 #include "engine/step_loop.h"
 
@@ -18,22 +19,32 @@ constexpr int kPatience = 10;
 void StepLoop::RunStep() {
   const TimePoint start = clock_.Now();
   NoteScheduled(start);
-  BuildBatch();
-  AllowInterrupts(start);
-  const Result<StepLogits> logits = Compute();
-  inbox_.EndStep();
-  if (logits.status().code() == StatusCode::kAborted) return DropStep(start);
-  if (!logits.ok()) {
-    FailStep(logits.status());
-    watchdog_.Progressed();
-    return;
+  StartCopies();
+  result_.step = plan_.step;
+  result_.failed = false;
+  result_.dropped = false;
+  result_.outcomes.clear();
+  row_count_ = 0;
+  if (!plan_.slices.empty()) {
+    BuildBatch();
+    AllowInterrupts(start);
+    const Result<StepLogits> logits = Compute();
+    inbox_.EndStep();
+    if (!logits.ok()) {
+      FinishCopies();
+      if (logits.status().code() == StatusCode::kAborted) return DropStep(start);
+      FailStep(logits.status());
+      watchdog_.Progressed();
+      return;
+    }
+    failed_steps_ = 0;
+    CollectRows();
+    if (row_count_ > 0) sampler_.Sample(*runner_, *logits, std::span(rows_).first(row_count_));
   }
-  failed_steps_ = 0;
-  CollectRows();
-  if (row_count_ > 0) sampler_.Sample(*runner_, *logits, std::span(rows_).first(row_count_));
   // Whoever was cancelled while the step computed hears no more of it.
   TakeMail();
   DeliverRows();
+  FinishCopies();
   const TimePoint end = clock_.Now();
   {
     std::lock_guard guard(scheduler_mutex_);
@@ -46,6 +57,29 @@ void StepLoop::RunStep() {
   NoteStepTime(end - start);
   watchdog_.Progressed();
   observer_->OnStep(ToSeconds(end - start), step_prompt_tokens_, step_decode_tokens_);
+}
+
+void StepLoop::StartCopies() {
+  copies_before_ = {};
+  copies_beside_ = {};
+  if (!plan_.copies_before.empty()) runner_->CopyBlocks(plan_.copies_before, &copies_before_);
+  if (copy_thread_ != nullptr) copy_thread_->Start(plan_.copies_beside, &copies_beside_);
+}
+
+void StepLoop::FinishCopies() {
+  if (copy_thread_ != nullptr) copy_thread_->Wait();
+  result_.failed_copies = std::move(copies_before_.failed);
+  result_.failed_copies.insert(result_.failed_copies.end(), copies_beside_.failed.begin(),
+                               copies_beside_.failed.end());
+  result_.host_copy_seconds = copies_before_.host_seconds + copies_beside_.host_seconds;
+  result_.disk_copy_seconds = copies_before_.disk_seconds + copies_beside_.disk_seconds;
+  if (result_.failed_copies.empty() || std::exchange(copy_failure_logged_, true)) return;
+  const std::string& why = copies_beside_.why.empty() ? copies_before_.why : copies_beside_.why;
+  spdlog::warn(
+      "{}: a KV block could not be copied ({}); whose KV is lost this way is computed again. Further "
+      "failures are "
+      "only counted",
+      runner_->description(), why);
 }
 
 void StepLoop::NoteStepTime(Duration time) {
@@ -112,9 +146,10 @@ Result<StepLogits> StepLoop::Compute() {
 // To the watchdog the device has answered; to whatever else counts steps there was none.
 void StepLoop::DropStep(TimePoint start) {
   const TimePoint now = clock_.Now();
+  result_.dropped = true;
   {
     std::lock_guard guard(scheduler_mutex_);
-    scheduler_->Complete({.step = plan_.step, .dropped = true}, now);
+    scheduler_->Complete(result_, now);
   }
   spdlog::debug("step {} was interrupted after {:.1f} ms", plan_.step, 1e3 * ToSeconds(now - start));
   interrupts_.NoteDropped(now - start, now);
@@ -127,9 +162,10 @@ void StepLoop::FailStep(const Status& why) {
   ++failed_steps_;
   spdlog::error("step {} failed twice and ends its {} sequences: {}", plan_.step, plan_.slices.size(),
                 why.ToString());
+  result_.failed = true;
   {
     std::lock_guard guard(scheduler_mutex_);
-    scheduler_->Complete({.step = plan_.step, .failed = true}, clock_.Now());
+    scheduler_->Complete(result_, clock_.Now());
   }
   const Status status = Status::Internal("the model could not compute a step: " + why.ToString());
   for (const Slice& slice : plan_.slices) Abort(slice.sequence, status);
@@ -158,9 +194,6 @@ void StepLoop::CollectRows() {
 }
 
 void StepLoop::DeliverRows() {
-  result_.step = plan_.step;
-  result_.failed = false;
-  result_.outcomes.clear();
   const TimePoint now = clock_.Now();
   for (SampledRow& row : std::span(rows_).first(row_count_)) {
     if (LiveSequence* sequence = Find(row.id); sequence != nullptr) DeliverRow(&row, sequence, now);

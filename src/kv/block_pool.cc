@@ -19,13 +19,25 @@ BlockId BlockPool::TakeFree() {
 }
 
 BlockId BlockPool::TakeLeastRecent() {
-  const BlockId block = lists_[0].oldest != kNoBlock ? lists_[0].oldest : lists_[1].oldest;
+  const BlockId block = LeastRecent();
   if (block == kNoBlock) return kNoBlock;
   Unlink(block);
   entries_[Index(block)].wanted = false;
   entries_[Index(block)].place = Place::kUsed;
   entries_[Index(block)].references = 1;
   return block;
+}
+
+void BlockPool::Unwant(BlockId block) {
+  Entry& entry = entries_[Index(block)];
+  if (!entry.wanted) return;
+  if (entry.place != Place::kCached) {
+    entry.wanted = false;
+    return;
+  }
+  Unlink(block);
+  entry.wanted = false;
+  LinkNewest(block);
 }
 
 void BlockPool::AddReference(BlockId block) {
@@ -68,7 +80,7 @@ void BlockPool::LinkNewest(BlockId block) {
   if (list.newest != kNoBlock) entries_[Index(list.newest)].newer = block;
   list.newest = block;
   if (list.oldest == kNoBlock) list.oldest = block;
-  ++cached_;
+  ++list.count;
 }
 
 void BlockPool::Unlink(BlockId block) {
@@ -80,7 +92,7 @@ void BlockPool::Unlink(BlockId block) {
   if (list.newest == block) list.newest = entry.older;
   entry.older = kNoBlock;
   entry.newer = kNoBlock;
-  --cached_;
+  --list.count;
 }
 
 Status BlockPool::CheckInvariants() const {
@@ -108,9 +120,9 @@ Status BlockPool::CheckInvariants() const {
     }
     if (previous != list.newest) return fault("a cached list does not end where it should");
   }
-  if (cached != cached_) {
+  if (cached != this->cached()) {
     return fault("the cached lists have " + std::to_string(cached) + " blocks, not " +
-                 std::to_string(cached_));
+                 std::to_string(this->cached()));
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const bool in_use = entries_[i].place == Place::kUsed;

@@ -37,6 +37,12 @@ class BlockPool {
   // reference. kNoBlock when none is cached. The caller forgets its contents.
   BlockId TakeLeastRecent();
 
+  // The block that TakeLeastRecent() would take.
+  BlockId LeastRecent() const { return lists_[0].oldest != kNoBlock ? lists_[0].oldest : lists_[1].oldest; }
+
+  // Nobody waits any more for what the block holds.
+  void Unwant(BlockId block);
+
   // One more reference to a used or cached block.
   void AddReference(BlockId block);
 
@@ -46,11 +52,13 @@ class BlockPool {
 
   std::int32_t References(BlockId block) const { return entries_[Index(block)].references; }
   bool IsCached(BlockId block) const { return entries_[Index(block)].place == Place::kCached; }
+  bool IsWanted(BlockId block) const { return entries_[Index(block)].wanted; }
 
   std::int32_t total() const { return static_cast<std::int32_t>(entries_.size()); }
   std::int32_t free() const { return static_cast<std::int32_t>(free_.size()); }
-  std::int32_t cached() const { return cached_; }
-  std::int32_t used() const { return total() - free() - cached_; }
+  std::int32_t cached() const { return lists_[0].count + lists_[1].count; }
+  std::int32_t wanted() const { return lists_[1].count; }  // of the cached ones
+  std::int32_t used() const { return total() - free() - cached(); }
 
   // References taken or released wrongly so far: a defect of the caller.
   std::int32_t misuses() const { return misuses_; }
@@ -70,6 +78,7 @@ class BlockPool {
   struct List {
     BlockId oldest = kNoBlock;
     BlockId newest = kNoBlock;
+    std::int32_t count = 0;
   };
 
   static std::size_t Index(BlockId block) { return static_cast<std::size_t>(block); }
@@ -80,7 +89,6 @@ class BlockPool {
   std::vector<Entry> entries_;
   std::vector<BlockId> free_;  // a stack, so that the block used last is reused first
   std::array<List, 2> lists_;  // cached blocks: the others, the wanted
-  std::int32_t cached_ = 0;
   std::int32_t misuses_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_set>
+#include <utility>
 
 namespace skipjack {
 
@@ -53,6 +55,14 @@ void PrefixIndex::Insert(BlockId block, const ChainHash& hash, Link parent, std:
   if (const auto root = roots_.find(parent); root != roots_.end()) ++root->second.users;
 }
 
+void PrefixIndex::Move(BlockId from, BlockId to) {
+  std::size_t slot = Home(nodes_[Index(from)].hash);
+  while (slots_[slot] != from) slot = (slot + 1) & mask_;
+  slots_[slot] = to;
+  nodes_[Index(to)] = std::exchange(nodes_[Index(from)], Node{});
+  std::ranges::copy(TokensOf(from), tokens_.begin() + static_cast<std::ptrdiff_t>(Index(to) * block_tokens_));
+}
+
 void PrefixIndex::Erase(BlockId block) {
   if (!Contains(block)) return;
   Node& node = nodes_[Index(block)];
@@ -70,6 +80,26 @@ void PrefixIndex::Erase(BlockId block) {
     hole = slot;
   }
   slots_[hole] = kNoBlock;
+}
+
+std::vector<BlockId> PrefixIndex::Orphans() const {
+  // An entry is made after what it follows, and links are given out in that order.
+  std::vector<BlockId> entries;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].link != kNoLink) entries.push_back(static_cast<BlockId>(i));
+  }
+  std::ranges::sort(entries, {}, [this](BlockId block) { return LinkOf(block); });
+  std::unordered_set<Link> alive;
+  std::vector<BlockId> orphans;
+  for (const BlockId block : entries) {
+    const Node& node = nodes_[Index(block)];
+    if (alive.contains(node.parent) || roots_.contains(node.parent)) {
+      alive.insert(node.link);
+    } else {
+      orphans.push_back(block);
+    }
+  }
+  return orphans;
 }
 
 Status PrefixIndex::CheckInvariants() const {

@@ -46,8 +46,15 @@ class PrefixIndex {
   // Makes `block` findable. The block has no entry yet and Find() with the same arguments gives kNoBlock.
   void Insert(BlockId block, const ChainHash& hash, Link parent, std::span<const TokenId> tokens);
 
+  // The contents lie in `to` from now on, which has no entry. The entry's identity stays, and with it what
+  // follows it.
+  void Move(BlockId from, BlockId to);
+
   // Forgets the block's entry, if there is one. Entries after it can not be found any more.
   void Erase(BlockId block);
+
+  // The blocks whose predecessor's entry is gone, and all that follow them. O(entries log entries).
+  std::vector<BlockId> Orphans() const;
 
   // kNoLink when the block has no entry.
   Link LinkOf(BlockId block) const { return nodes_[Index(block)].link; }

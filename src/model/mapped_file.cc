@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/file_descriptor.h"
+
 namespace skipjack {
 namespace {
 
@@ -20,20 +22,6 @@ Status FromErrno(const std::string& path, int error) {
   if (error == ENOMEM || error == EMFILE || error == ENFILE) return Status::ResourceExhausted(message);
   return Status::InvalidArgument(message);
 }
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 }  // namespace
 

@@ -94,8 +94,11 @@ std::vector<prometheus::MetricFamily> EngineFamilies(const std::string& model, c
   const auto outcome = [&](const char* name, std::uint64_t value) {
     return MetricSample{{{"model", model}, {"outcome", name}}, Number(value)};
   };
-  const auto blocks = [&](const char* state, std::int32_t value) {
-    return MetricSample{{{"model", model}, {"tier", "device"}, {"state", state}}, static_cast<double>(value)};
+  const auto blocks = [&](const char* tier, const char* state, std::int32_t value) {
+    return MetricSample{{{"model", model}, {"tier", tier}, {"state", state}}, static_cast<double>(value)};
+  };
+  const auto copied = [&](const char* what, std::uint64_t value) {
+    return MetricSample{{{"model", model}, {"what", what}}, Number(value)};
   };
   std::vector<MetricSample> sequences;
   for (std::size_t level = 0; level < kLevelBands; ++level) {
@@ -134,10 +137,24 @@ std::vector<prometheus::MetricFamily> EngineFamilies(const std::string& model, c
       GaugeFamily("skipjack_requests_waiting", "Sequences that wait for a place",
                   one(static_cast<double>(sched.waiting) + stats.pending_submissions)),
       GaugeFamily("skipjack_requests_swapped", "Sequences whose KV is out of the pool", one(sched.swapped)),
-      GaugeFamily("skipjack_kv_blocks",
-                  "KV blocks by tier and state (cached: unreferenced, kept for prefix hits)",
-                  {blocks("used", sched.blocks_used), blocks("cached", sched.blocks_cached),
-                   blocks("free", sched.blocks_free)}),
+      GaugeFamily(
+          "skipjack_kv_blocks", "KV blocks by tier and state (cached: unreferenced, kept for prefix hits)",
+          {blocks("device", "used", sched.blocks_used), blocks("device", "cached", sched.blocks_cached),
+           blocks("device", "free", sched.blocks_free),
+           blocks("host", "cached", sched.host_blocks_total - sched.host_blocks_free),
+           blocks("host", "free", sched.host_blocks_free),
+           blocks("disk", "cached", sched.disk_blocks_total - sched.disk_blocks_free),
+           blocks("disk", "free", sched.disk_blocks_free)}),
+      CounterFamily("skipjack_kv_copied_blocks_total", "KV blocks copied between tiers, by what for",
+                    {copied("out", sched.swap.out), copied("in", sched.swap.in),
+                     copied("demoted", sched.swap.demoted)}),
+      CounterFamily("skipjack_kv_awaited_copies_total", "Of these, copies that a step had to wait for",
+                    one(Number(sched.swap.before))),
+      CounterFamily("skipjack_kv_failed_copies_total", "Copies that failed; what they lost is computed again",
+                    one(Number(sched.swap.failed))),
+      CounterFamily("skipjack_kv_dropped_blocks_total",
+                    "KV blocks that somebody waited for and no tier had room for",
+                    one(Number(sched.swap.dropped))),
       CounterFamily("skipjack_preemptions_total", "Times a sequence lost its KV and was recomputed",
                     one(Number(sched.preemptions))),
       GaugeFamily("skipjack_scheduler_sequences", "Sequences by level of the policy; the last is or deeper",

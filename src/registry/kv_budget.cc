@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace skipjack {
 namespace {
 
+// The blocks of all tiers are numbered with 32 bits.
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 29;
 constexpr std::int64_t kShareOfMachine = 4;  // one in four bytes at most, unless configured
 
 std::int64_t DivideUp(std::int64_t value, std::int64_t by) {
@@ -34,9 +35,14 @@ Result<KvBudget> PlanKvBudget(const ModelEntry& entry, const KvBudgetInput& inpu
   // Memory that no set of sequences could use is not taken, except where it was asked for: it holds prefixes.
   std::int64_t blocks = bytes / input.block_bytes;
   if (entry.kv.device_memory <= 0) blocks = std::min(blocks, wanted);
-  blocks = std::min<std::int64_t>(blocks, std::numeric_limits<std::int32_t>::max());
+  blocks = std::min(blocks, kMostBlocks);
 
-  if (blocks >= blocks_per_context) return KvBudget{*context, static_cast<std::int32_t>(blocks)};
+  const auto lower_tier = [&](std::int64_t size) {
+    return static_cast<std::int32_t>(std::min(size / input.block_bytes, kMostBlocks));
+  };
+  KvBudget budget{*context, static_cast<std::int32_t>(blocks), lower_tier(entry.kv.host_memory),
+                  lower_tier(entry.kv.disk_size)};
+  if (blocks >= blocks_per_context) return budget;
   if (blocks < 1 || entry.context_length > 0) {
     return Status::InvalidArgument(fmt::format(
         "a context of {} tokens needs {} KV blocks of {} bytes ({} bytes), but {} bytes hold only {}: "
@@ -44,7 +50,8 @@ Result<KvBudget> PlanKvBudget(const ModelEntry& entry, const KvBudgetInput& inpu
         *context, blocks_per_context, input.block_bytes, blocks_per_context * input.block_bytes, bytes,
         blocks));
   }
-  return KvBudget{static_cast<std::int32_t>(blocks * block_tokens), static_cast<std::int32_t>(blocks)};
+  budget.context_length = static_cast<std::int32_t>(blocks * block_tokens);
+  return budget;
 }
 
 }  // namespace skipjack

@@ -17,11 +17,13 @@ struct KvBudgetInput {
 struct KvBudget {
   std::int32_t context_length = 0;
   std::int32_t blocks = 0;
+  std::int32_t host_blocks = 0;
+  std::int32_t disk_blocks = 0;
 };
 
 // kv.device_memory where it is set, else enough for max_sequences full contexts, but at most a quarter of the
-// machine. A context_length that was asked for must fit into the blocks (InvalidArgument with both numbers);
-// the model's own is shortened to what fits.
+// machine. kv.host_memory and kv.disk.size hold as many blocks as fit. A context_length that was asked for
+// must fit into the blocks (InvalidArgument with both numbers); the model's own is shortened to what fits.
 Result<KvBudget> PlanKvBudget(const ModelEntry& entry, const KvBudgetInput& input);
 
 }  // namespace skipjack

@@ -52,6 +52,12 @@ Result<KvDType> ParseKvDType(const std::string& word) {
   return Status::InvalidArgument(fmt::format("kv.dtype: unknown type '{}' (auto, f32, f16, bf16)", word));
 }
 
+// The words have been checked by the configuration.
+SwapMode ParseSwapMode(const std::string& word) {
+  if (word == "recompute") return SwapMode::kRecompute;
+  return word == "reactive" ? SwapMode::kReactive : SwapMode::kProactive;
+}
+
 // What was configured but is not there is refused, never replaced by something slower.
 Status CheckAvailable(const ModelEntry& entry) {
   if (entry.backend == "cuda") {
@@ -61,10 +67,6 @@ Status CheckAvailable(const ModelEntry& entry) {
   if (entry.backend != "cpu" && entry.backend != "auto") {
     return Status::InvalidArgument(
         fmt::format("backend: unknown backend '{}' (auto, cpu, cuda)", entry.backend));
-  }
-  if (entry.kv.host_memory > 0 || entry.kv.disk_size > 0) {
-    return Status::FailedPrecondition(
-        "kv.host_memory and kv.disk: this build keeps KV in device memory only; remove these keys");
   }
   return {};
 }
@@ -150,6 +152,7 @@ Result<CpuRunnerOptions> PlanRunner(const ModelEntry& entry, const ModelConfig& 
                            .kv_dtype = *kv_dtype,
                            .threads = entry.threads,
                            .limits = {},
+                           .kv_disk_folder = entry.kv.disk_path,
                            .cancel = cancel};
   RunnerLimits& limits = options.limits;
   limits.block_tokens = entry.kv.block_tokens;
@@ -163,6 +166,8 @@ Result<CpuRunnerOptions> PlanRunner(const ModelEntry& entry, const ModelConfig& 
                            .machine_bytes = memory.machine_bytes()});
   if (!budget.ok()) return budget.status();
   limits.kv_blocks = budget->blocks;
+  limits.host_blocks = budget->host_blocks;
+  limits.disk_blocks = budget->disk_blocks;
   limits.context_length = budget->context_length;
   return options;
 }
@@ -184,6 +189,9 @@ EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
                        .max_queued = max_waiting_sequences,
                        .block_tokens = limits.block_tokens,
                        .kv_blocks = limits.kv_blocks,
+                       .host_blocks = limits.host_blocks,
+                       .disk_blocks = limits.disk_blocks,
+                       .swap = ParseSwapMode(entry.kv.swap),
                        .context_length = limits.context_length,
                        .prefix_cache = entry.kv.prefix_cache};
   if (model.sampled_ids() < model.config.vocabulary_rows) options.max_sampled_id = model.sampled_ids();

@@ -39,6 +39,11 @@ std::string Want(WaitReason reason, const WaitNote& note, std::int32_t seats) {
              (note.blocks_wanted > 0 ? "; " + Blocks(note) + " (KV blocks)" : std::string());
     case WaitReason::kClosedBatch:
       return "the batch that runs to end";
+    case WaitReason::kFuture:
+      return "KV blocks that those who run are expected to need: " + Blocks(note);
+    case WaitReason::kCopies:
+      return note.blocks_wanted > 0 ? "KV blocks that are being copied out: " + Blocks(note)
+                                    : std::string("its own KV, which is being copied in");
     case WaitReason::kGaveWay:
       return "the next plan: it gave way in the last one";
     case WaitReason::kBehind:
@@ -102,6 +107,9 @@ std::string PreemptionText(const SequenceExplanation& explanation,
       out += note.by != 0 ? " because " + other + " needed its KV blocks to go on"
                           : std::string(" because there was no KV block for its next token");
       break;
+    case PreemptionCause::kLostKv:
+      out += " because its KV could not be read back";
+      break;
   }
   return out + ", " + Count(note.tokens_lost, "computed token", "computed tokens") + " lost";
 }
@@ -126,6 +134,10 @@ std::string_view WaitReasonName(WaitReason reason) {
       return "lost_work";
     case WaitReason::kClosedBatch:
       return "closed_batch";
+    case WaitReason::kFuture:
+      return "future_kv_blocks";
+    case WaitReason::kCopies:
+      return "copies";
     case WaitReason::kGaveWay:
       return "gave_way";
   }

@@ -25,9 +25,11 @@ enum class WaitReason : std::uint8_t {
   kSharedPrefix,  // its prefix is being computed by another one: it takes that over in the next step
   kLostWork,      // it may push others aside by its place, but too much work was lost that way lately
   kClosedBatch,   // nobody joins while the batch runs
+  kFuture,        // there are KV blocks, but those who run are expected to grow into them
+  kCopies,        // KV blocks are being copied out for it; or its own are being copied in
   kGaveWay,       // it was preempted in the last plan; nobody comes back in the same one
 };
-inline constexpr std::size_t kWaitReasons = 9;
+inline constexpr std::size_t kWaitReasons = 11;
 
 // "kv_blocks", "seat", ...: for labels and JSON.
 std::string_view WaitReasonName(WaitReason reason);

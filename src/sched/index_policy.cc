@@ -65,4 +65,11 @@ std::optional<Promotion> IndexPolicy::PromotionOf(const SequenceSnapshot& sequen
   return Promotion{.after = settings_.ageing_bound, .for_life = true};
 }
 
+Duration IndexPolicy::ServiceBetween(std::int64_t ahead, std::int64_t behind) const {
+  if (!learnt_.lengths.informed()) return mlfq_.ServiceBetween(ahead / kPerOctave, behind / kPerOctave);
+  if (ahead >= behind) return Duration::zero();
+  const double iterations = std::exp2(static_cast<double>(std::max<std::int64_t>(ahead, 0)) / kPerOctave);
+  return FromSeconds(iterations * ToSeconds(learnt_.latency.iteration()));
+}
+
 }  // namespace skipjack

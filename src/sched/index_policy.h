@@ -24,6 +24,8 @@ class IndexPolicy final : public Policy {
 
   // Octaves; who was promoted for life counts to the first.
   std::int64_t BandOf(std::int64_t level) const override;
+  // Who is ahead is expected to be served for about its rank, which is what its level says.
+  Duration ServiceBetween(std::int64_t ahead, std::int64_t behind) const override;
 
   // The least expected work per completion, in seat-iterations: a sequence that takes more than a seat's part
   // of the KV pool is charged for the seats that stay empty for it.

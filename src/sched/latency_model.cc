@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace skipjack {
 namespace {
@@ -121,6 +122,15 @@ std::int32_t LatencyModel::ChunkWithin(double seconds, std::int32_t position, st
   const double linear = coefficients_.prompt_token + coefficients_.prompt_pair * (position + 0.5);
   const double root = std::sqrt(linear * linear + 2 * coefficients_.prompt_pair * seconds);
   return std::clamp(static_cast<std::int32_t>(2 * seconds / (linear + root)), 0, limit);
+}
+
+void LatencyModel::ObserveCopies(Tier tier, std::int32_t blocks, double seconds) {
+  constexpr double kFading = 0.1;
+  if (blocks <= 0 || seconds <= 0) return;
+  Copies& copies = copies_[static_cast<std::size_t>(tier)];
+  const double each = seconds / blocks;
+  copies.seconds =
+      std::exchange(copies.seen, true) ? copies.seconds + kFading * (each - copies.seconds) : each;
 }
 
 }  // namespace skipjack

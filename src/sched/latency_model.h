@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/block_copy.h"
 #include "base/clock.h"
 
 namespace skipjack {
@@ -62,6 +63,11 @@ class LatencyModel {
   // The longest chunk from `position` on that adds at most `seconds`, at most `limit`.
   std::int32_t ChunkWithin(double seconds, std::int32_t position, std::int32_t limit) const;
 
+  // `blocks` copies of KV blocks with that tier at one end took so long.
+  void ObserveCopies(Tier tier, std::int32_t blocks, double seconds);
+  // What one takes; an assumption before the first was seen.
+  double copy_seconds(Tier tier) const { return copies_[static_cast<std::size_t>(tier)].seconds; }
+
   // The minimum iteration time, one decoder without context, from which multi-level queues take their first
   // quantum. Moves only when the fit has left it by a quarter, so that levels keep their meaning.
   Duration iteration() const { return iteration_; }
@@ -76,6 +82,11 @@ class LatencyModel {
   Vector targets_{};                       // sums of x y
   LatencyCoefficients coefficients_;
   Duration iteration_ = kAssumedIteration;
+  struct Copies {
+    double seconds = 0;  // per block
+    bool seen = false;
+  };
+  std::array<Copies, 3> copies_{{{}, {100e-6}, {1e-3}}};  // by tier
   std::uint64_t observed_ = 0;
   std::uint64_t next_fit_ = 8;
   bool fitted_ = false;

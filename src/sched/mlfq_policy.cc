@@ -43,4 +43,9 @@ std::optional<Promotion> MlfqPolicy::PromotionOf(const SequenceSnapshot& sequenc
   return Promotion{.after = settings_.starvation_bound};
 }
 
+Duration MlfqPolicy::ServiceBetween(std::int64_t ahead, std::int64_t behind) const {
+  const std::int64_t quanta = (std::int64_t{1} << behind) - (std::int64_t{1} << ahead);
+  return Quantum() * std::max<std::int64_t>(quanta, 0);
+}
+
 }  // namespace skipjack

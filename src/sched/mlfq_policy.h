@@ -22,6 +22,9 @@ class MlfqPolicy final : public Policy {
   bool MayPreempt(const SequenceSnapshot& waiting, const SequenceSnapshot& running) const override;
   std::optional<Promotion> PromotionOf(const SequenceSnapshot& sequence) const override;
 
+  // The quanta of the levels in between: q (2^behind - 2^ahead).
+  Duration ServiceBetween(std::int64_t ahead, std::int64_t behind) const override;
+
   std::int64_t LevelOf(const SequenceSnapshot& sequence) const;
 
  private:

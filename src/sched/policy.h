@@ -113,6 +113,12 @@ class Policy {
     return std::nullopt;
   }
 
+  // How long a sequence at the level `ahead` is expected to be served before it ends or comes to the level
+  // `behind` itself, taking no notice of an early end. 0 where levels do not tell.
+  virtual Duration ServiceBetween(std::int64_t /*ahead*/, std::int64_t /*behind*/) const {
+    return Duration::zero();
+  }
+
   virtual AdmissionRules admission() const { return {}; }
 
   // Where statistics count a level: 0 to kLevelBands - 1, others are taken as the nearest.

@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "base/block_copy.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "kv/swap_counts.h"
 #include "sched/explanation.h"
 #include "sched/latency_model.h"
 #include "sched/step_plan.h"
@@ -38,12 +40,23 @@ struct PolicySettings {
   double protected_part = 0.8;
 };
 
+// What becomes of the KV of a preempted sequence where there is host memory or a disk for it. It always stays
+// in the device as long as nobody needs the space.
+enum class SwapMode : std::uint8_t {
+  kRecompute,  // it is lost and computed again
+  kReactive,   // it is copied out, and back in, when the space or the KV is needed: the step waits
+  kProactive,  // it is copied ahead of need, beside the steps
+};
+
 struct SchedulerConfig {
   std::string policy = "fcfs";  // request, orca, fcfs, mlfq, index
   PolicySettings settings = {};
   // Of the time, what may go into computing again what preemptions lost. Preemptions within a priority class
   // pause beyond it. 1: no limit.
   double max_lost_part = 0.02;
+  // Nobody is admitted if those who run are expected to outgrow the pool with it, by what answers like theirs
+  // got. Off: one more block for each is enough.
+  bool future_admission = true;
   bool tenant_fairness = false;  // the tenant that got least service goes first
   // The longest a step should take while anybody decodes, as predicted: prompt chunks are cut to fit. 0: they
   // are cut by max_batch_tokens alone.
@@ -54,8 +67,13 @@ struct SchedulerConfig {
   std::int32_t max_queued = 1024;       // waiting sequences beyond which Submit refuses
   std::int32_t block_tokens = 16;
   std::int32_t kv_blocks = 0;
+  std::int32_t host_blocks = 0;  // where KV is kept that the device has no room for
+  std::int32_t disk_blocks = 0;  // where it goes from there
+  SwapMode swap = SwapMode::kProactive;
   std::int32_t context_length = 0;
   bool prefix_cache = true;
+
+  TierSizes tiers() const { return {kv_blocks, host_blocks, disk_blocks}; }
 };
 
 // What Submit() refuses for ever: an empty prompt, max_tokens below 1, prompt + max_tokens over the context
@@ -99,10 +117,15 @@ struct SchedulerStats {
   std::int32_t blocks_used = 0;    // referenced by sequences
   std::int32_t blocks_cached = 0;  // unreferenced, kept for prefix hits; reclaimable
   std::int32_t blocks_free = 0;
+  std::int32_t host_blocks_total = 0;
+  std::int32_t host_blocks_free = 0;
+  std::int32_t disk_blocks_total = 0;
+  std::int32_t disk_blocks_free = 0;
   // By band of level, see Policy::BandOf.
   std::array<std::int32_t, kLevelBands> waiting_by_level = {};
   std::array<std::int32_t, kLevelBands> running_by_level = {};
   // Counters since start.
+  SwapCounts swap = {};
   std::uint64_t preemptions = 0;
   std::array<std::uint64_t, kPreemptionCauses> preemptions_by_cause = {};  // add up to `preemptions`
   std::uint64_t promotions = 0;  // sequences that went ahead because they had waited too long

@@ -9,7 +9,8 @@
 //
 //   every phase ──(ended by the engine, cancelled, max_tokens reached)──► kFinished
 //
-// kWaiting and kPreempted hold no blocks. kPrefilling holds the blocks of all tokens known so far and
+// kWaiting and kPreempted hold no blocks; what a preempted one has computed is found again as far as it is
+// still in some tier. kPrefilling holds the blocks of all tokens known so far and
 // computes them in chunks, the last of which samples. kDecoding has exactly one token left to compute. A
 // preempted sequence comes back through kPrefilling and computes its generated tokens again along with the
 // prompt.
@@ -72,7 +73,10 @@ struct Sequence {
   std::int64_t share = 0;
   double expected_service = 0;  // for FairShare, as long as it has not started
   std::optional<FairShare::Handle> share_of;
-  double lost_seconds = 0;              // booked as lost at its last preemption, while it waits
+  bool loading = false;       // running, and some of its KV arrives with the plan in flight
+  std::int32_t resident = 0;  // while preempted: its blocks that lie in the device, as far as is known
+  std::int32_t swapped = 0;   // while preempted: those that lie in lower tiers
+  double lost_seconds = 0;    // booked as lost at its last preemption, while it waits
   std::optional<TimePoint> promote_at;  // while it waits: when it is looked at for having waited too long
   std::optional<TimePoint> late_at;     // while it waits: when its deadline will be out of reach
 

@@ -1,6 +1,7 @@
 #include "sched/step_plan.h"
 
 #include <cstddef>
+#include <utility>
 
 namespace skipjack {
 namespace {
@@ -32,6 +33,8 @@ std::string_view PreemptionCauseName(PreemptionCause cause) {
       return "policy";
     case PreemptionCause::kGrowth:
       return "growth";
+    case PreemptionCause::kLostKv:
+      return "lost_kv";
   }
   return "unknown";
 }
@@ -42,6 +45,8 @@ void StepPlan::Clear() {
   tokens.clear();
   block_tables.clear();
   preempted.clear();
+  copies_before.clear();
+  copies_beside.clear();
 }
 
 std::uint64_t StepPlan::Hash() const {
@@ -68,6 +73,13 @@ std::uint64_t StepPlan::Hash() const {
     hasher.Add(static_cast<std::uint64_t>(preemption.cause));
     hasher.Add(preemption.by);
   }
+  for (const auto* copies : {&copies_before, &copies_beside}) {
+    hasher.Add(copies->size());
+    for (const BlockCopy& copy : *copies) {
+      hasher.Add(static_cast<std::uint64_t>(copy.from));
+      hasher.Add(static_cast<std::uint64_t>(copy.to));
+    }
+  }
   return hasher.value();
 }
 
@@ -89,6 +101,12 @@ std::string StepPlan::ToString() const {
            std::string(PreemptionCauseName(preemption.cause));
     if (preemption.by != 0) out += " of " + std::to_string(preemption.by);
     out += '\n';
+  }
+  for (const auto& [when, copies] : {std::pair("before", &copies_before), {"beside", &copies_beside}}) {
+    for (const BlockCopy& copy : *copies) {
+      out += std::string("  copy ") + std::to_string(copy.from) + " to " + std::to_string(copy.to) + ' ' +
+             when + '\n';
+    }
   }
   return out;
 }

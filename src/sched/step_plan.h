@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/block_copy.h"
 #include "base/status.h"
 #include "base/types.h"
 
@@ -26,11 +27,12 @@ struct Slice {
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
-// Why a sequence loses its KV: somebody who goes first (by what), or the growth of those who run.
-enum class PreemptionCause : std::uint8_t { kPriority, kDeadline, kPolicy, kGrowth };
-inline constexpr std::size_t kPreemptionCauses = 4;
+// Why a sequence loses its KV: somebody who goes first (by what), the growth of those who run, or a copy from
+// a lower tier that failed.
+enum class PreemptionCause : std::uint8_t { kPriority, kDeadline, kPolicy, kGrowth, kLostKv };
+inline constexpr std::size_t kPreemptionCauses = 5;
 
-// "priority", "deadline", "policy", "growth".
+// "priority", "deadline", "policy", "growth", "lost_kv".
 std::string_view PreemptionCauseName(PreemptionCause cause);
 
 // A sequence that lost its KV in this plan and will be recomputed.
@@ -50,8 +52,11 @@ struct StepPlan {
   std::vector<TokenId> tokens;
   std::vector<BlockId> block_tables;
   std::vector<Preemption> preempted;
+  std::vector<BlockCopy> copies_before;  // made, in order, before the step computes
+  std::vector<BlockCopy> copies_beside;  // made while it computes; of blocks that it does not touch
 
-  bool empty() const { return slices.empty(); }
+  // A plan may have copies alone.
+  bool empty() const { return slices.empty() && copies_before.empty() && copies_beside.empty(); }
   void Clear();
   std::uint64_t Hash() const;    // over everything, the same on every machine
   std::string ToString() const;  // multi-line; without token ids, which are the user's text
@@ -76,6 +81,11 @@ struct StepResult {
   // learnt.
   bool dropped = false;
   std::vector<SliceOutcome> outcomes = {};
+  // Of the plan's copies, the targets of those that failed; only copies from or to disk fail alone.
+  std::vector<BlockId> failed_copies = {};
+  // What the plan's copies took: those between device and host, and those with a disk.
+  double host_copy_seconds = 0;
+  double disk_copy_seconds = 0;
 };
 
 }  // namespace skipjack

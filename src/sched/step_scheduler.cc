@@ -30,7 +30,11 @@ StepScheduler::StepScheduler(const SchedulerConfig& config, std::unique_ptr<Poli
       learnt_(learnt != nullptr ? std::move(learnt) : std::make_unique<Learnt>()),
       policy_(std::move(policy)),
       rules_(policy_->admission()),
-      kv_(KvConfig{config.kv_blocks, config.block_tokens, config.prefix_cache}) {
+      kv_(KvConfig{.blocks = config.kv_blocks,
+                   .block_tokens = config.block_tokens,
+                   .prefix_cache = config.prefix_cache,
+                   .host_blocks = config.swap == SwapMode::kRecompute ? 0 : config.host_blocks,
+                   .disk_blocks = config.swap == SwapMode::kRecompute ? 0 : config.disk_blocks}) {
   running_.reserve(static_cast<std::size_t>(config_.max_sequences));
   draining_.reserve(static_cast<std::size_t>(config_.max_sequences));
 }
@@ -53,6 +57,7 @@ Status StepScheduler::Submit(SubmitRequest request) {
   BlockTable table = kv_.Open(request.cache_salt);
   auto sequence = std::make_unique<Sequence>(std::move(request), next_ticket_++, std::move(table));
   sequence->max_blocks = kv_.BlocksFor(std::int64_t{sequence->prompt_tokens} + sequence->max_tokens - 1);
+  arrived_blocks_ += kv_.BlocksFor(sequence->prompt_tokens);
   Expect(sequence.get());
   sequence->late = IsLate(*sequence, sequence->arrival);
   Rerank(sequence.get(), sequence->arrival);
@@ -84,13 +89,15 @@ void StepScheduler::Cancel(SequenceId id) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end()) return;
   Sequence* sequence = found->second.get();
-  if (in_flight_ && sequence->scheduled > 0) draining_.push_back(std::move(found->second));
+  const bool drains = in_flight_ && sequence->scheduled > 0;
+  if (drains) draining_.push_back(std::move(found->second));
   if (sequence->phase() == SequencePhase::kWaiting || sequence->phase() == SequencePhase::kPreempted) {
     LeaveQueue(sequence);
   } else {
     EraseRunning(sequence);
   }
   Depart(sequence);
+  if (!drains) GiveUpBlocks(sequence);
   Move(sequence, SequencePhase::kFinished);
   sequences_.erase(found);
 }
@@ -98,14 +105,17 @@ void StepScheduler::Cancel(SequenceId id) {
 void StepScheduler::Complete(const StepResult& result, TimePoint now) {
   if (!in_flight_ || result.step != last_step_) return;
   in_flight_ = false;
+  now_ = now;
+  for (const auto& sequence : draining_) GiveUpBlocks(sequence.get());
   draining_.clear();
+  SettleCopies(result);
   if (result.failed) {
     repeat_ = true;
     return;
   }
   if (result.dropped) return Drop();
-  now_ = now;
   const Duration elapsed = now - planned_at_;
+  NoteArrivals(ToSeconds(elapsed));
   learnt_->latency.Observe(load_, elapsed);
   lost_seconds_ = std::max(lost_seconds_ - config_.max_lost_part * ToSeconds(elapsed), 0.0);
   AttachOutcomes(result);
@@ -169,6 +179,8 @@ bool StepScheduler::Advance(Sequence* sequence) {
   sequence->computed += computed;
   sequence->most_computed = std::max(sequence->most_computed, sequence->computed);
   if (outcome != nullptr && outcome->finished && outcome->tainted) {
+    // As long as what it left in lower tiers can still be found.
+    if (sequence->preemptions > 0) kv_.Forsake(&sequence->table, MatchableTokens(*sequence));
     kv_.Withdraw(sequence->table);
     return false;
   }
@@ -190,6 +202,7 @@ bool StepScheduler::Advance(Sequence* sequence) {
 
 // It ends: its share and its place among the promoted are free.
 void StepScheduler::Depart(Sequence* sequence) {
+  CountLevel(*sequence, -1);
   if (std::exchange(sequence->promoted_for_life, false)) --promoted_for_life_;
   promoted_blocks_ -= std::exchange(sequence->promoted_blocks, 0);
   lost_seconds_ = std::max(lost_seconds_ - std::exchange(sequence->lost_seconds, 0), 0.0);
@@ -199,8 +212,15 @@ void StepScheduler::Depart(Sequence* sequence) {
   sequence->share_of.reset();
 }
 
+void StepScheduler::GiveUpBlocks(Sequence* sequence) {
+  // First what it left behind, as long as that can still be found.
+  if (sequence->preemptions > 0) kv_.Forsake(&sequence->table, MatchableTokens(*sequence));
+  kv_.Release(&sequence->table);
+}
+
 void StepScheduler::Finish(Sequence* sequence) {
   Depart(sequence);
+  GiveUpBlocks(sequence);
   Move(sequence, SequencePhase::kFinished);
   const SequenceId id = sequence->id;
   sequences_.erase(id);
@@ -236,13 +256,18 @@ SchedulerStats StepScheduler::Stats() const {
   for (const Sequence* sequence : running_) ++running_by_level[sequence->band];
   return {.waiting = static_cast<std::int32_t>(waiting_.size()),
           .running = static_cast<std::int32_t>(running_.size()),
-          .swapped = 0,
+          .swapped = static_cast<std::int32_t>(swapped_.size()),
           .blocks_total = kv_.pool().total(),
           .blocks_used = kv_.pool().used(),
           .blocks_cached = kv_.pool().cached(),
           .blocks_free = kv_.pool().free(),
+          .host_blocks_total = kv_.swap_space().host().total(),
+          .host_blocks_free = kv_.swap_space().host().free(),
+          .disk_blocks_total = kv_.swap_space().disk().total(),
+          .disk_blocks_free = kv_.swap_space().disk().free(),
           .waiting_by_level = waiting_.by_level(),
           .running_by_level = running_by_level,
+          .swap = kv_.swap_counts(),
           .preemptions = std::accumulate(preemptions_.begin(), preemptions_.end(), std::uint64_t{0}),
           .preemptions_by_cause = preemptions_,
           .promotions = promotions_,
@@ -250,7 +275,7 @@ SchedulerStats StepScheduler::Stats() const {
           .recomputed_tokens = recomputed_tokens_,
           .prefix_queries_tokens = prefix_query_tokens_,
           .prefix_hit_tokens = prefix_hit_tokens_,
-          .faults = illegal_moves_ + static_cast<std::uint64_t>(kv_.pool().misuses())};
+          .faults = illegal_moves_ + static_cast<std::uint64_t>(kv_.misuses())};
 }
 
 std::optional<Duration> StepScheduler::ExpectedTime() const {

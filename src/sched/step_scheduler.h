@@ -1,10 +1,11 @@
 // The scheduler behind Scheduler::Create: iteration-level, paged, with chunked prefill and prefix sharing.
 //
-// A plan is made in four passes:
+// A plan is made in five passes:
 //   0. review: who has waited too long is promoted, who can no longer meet its deadline steps back
 //   1. growth: every decoder gets the block its next token needs; when none is left, the last in order goes
 //   2. chunks: the rest of the token budget goes, in order, to prompts under way and to waiting sequences
 //   3. emission: decoders, then prompt chunks, each in order
+//   4. swapping: what is copied between the tiers while the step computes (step_scheduler_swap.cc)
 // The first three only decide, and note their choices in Sequence::scheduled; a failed step is repeated by
 // emitting them again.
 //
@@ -19,10 +20,14 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kv/kv_manager.h"
@@ -79,6 +84,19 @@ class StepScheduler final : public Scheduler {
     void Remove(const Sequence& sequence);
   };
 
+  // What a running sequence will hold; see step_scheduler_future.cc.
+  struct Expected {
+    PriorityClass priority = PriorityClass::kInteractive;
+    bool late = false;
+    double remaining = 0;  // tokens until it ends
+    double held = 0;       // blocks of its own, now
+  };
+
+  struct ByRank {
+    bool operator()(const Sequence* a, const Sequence* b) const { return a->rank < b->rank; }
+  };
+  using RankedSet = std::set<Sequence*, ByRank>;
+
   // step_scheduler_queue.cc
   void EnterQueue(Sequence* sequence, TimePoint now);
   void LeaveQueue(Sequence* sequence);
@@ -92,12 +110,17 @@ class StepScheduler final : public Scheduler {
   bool Rerank(Sequence* sequence, TimePoint now);
 
   // step_scheduler_plan.cc
+  void Choose(TimePoint now, StepPlan* plan);
   bool HasScheduled() const;
+  static bool HasChunk(const Sequence& sequence);
   void GrowDecoders(StepPlan* plan);
   void ScheduleChunks(StepPlan* plan);
   void StartBudget();
   std::int32_t ChunkFor(const Sequence& sequence) const;
   Admission TryAdmit(Sequence* candidate, StepPlan* plan);
+  bool FitsFuture(const Sequence& candidate);
+  Expected Expectation(const Sequence& sequence, std::int32_t own_tokens) const;
+  Admission AdmitOrMakeRoom(Sequence* candidate, WaitReason otherwise);
   bool Admit(Sequence* candidate);
   std::int64_t BlocksWanted(const Sequence& candidate, const Demand& demand) const;
   std::int32_t FreeSeats() const;
@@ -106,7 +129,8 @@ class StepScheduler final : public Scheduler {
   double SecondsToRestore(std::int32_t tokens) const;
   const Sequence* WorthWaitingFor(const Sequence& candidate) const;
   void Preempt(Sequence* victim, const Sequence* by, PreemptionCause cause, StepPlan* plan);
-  void Emit(StepPlan* plan);
+  void LeaveRunning(Sequence* sequence);
+  void EmitSlices(StepPlan* plan);
   void EmitSlice(const Sequence& sequence, StepPlan* plan) const;
   std::size_t InsertRunning(Sequence* sequence);
   void EraseRunning(const Sequence* sequence);
@@ -119,6 +143,25 @@ class StepScheduler final : public Scheduler {
   static PreemptionCause CauseOf(const Sequence& candidate, const Sequence& victim);
   void NotePreemption(Sequence* victim, const Sequence& by, PreemptionCause cause);
   std::optional<WaitNote> WaitOf(const Sequence& sequence) const;
+  // step_scheduler_swap.cc
+  bool swaps_ahead() const { return kv_.swaps() && config_.swap == SwapMode::kProactive; }
+  double SecondsUntilServed(const Sequence& sequence, TimePoint now) const;
+  void CountLevel(const Sequence& sequence, std::int32_t change);
+  void NoteArrivals(double elapsed_seconds);
+  std::int32_t IdleBlocks() const;
+  std::int32_t CopyBudget() const;
+  bool PlanSwaps(TimePoint now);
+  std::int32_t SwapOutLast(std::int32_t limit, TimePoint now);
+  std::int32_t SwapInFirst(std::int32_t limit, TimePoint now);
+  void SetPlaces(Sequence* sequence, std::int32_t resident, std::int32_t swapped);
+  bool IsQuickerComputed(Tier tier, std::int32_t position) const;
+  void TrimMatch();
+  void SettleCopies(const StepResult& result);
+  void CountCopies(const StepPlan& plan);
+  // The last token is always computed: its logits are what the next one is sampled from.
+  static std::span<const TokenId> MatchableTokens(const Sequence& sequence) {
+    return std::span(sequence.tokens).first(sequence.tokens.size() - 1);
+  }
 
   // step_scheduler.cc
   Status CheckSubmit(const SubmitRequest& request) const;
@@ -129,6 +172,7 @@ class StepScheduler final : public Scheduler {
   bool Advance(Sequence* sequence);
   void Finish(Sequence* sequence);
   void Depart(Sequence* sequence);
+  void GiveUpBlocks(Sequence* sequence);
   void Move(Sequence* sequence, SequencePhase next);
 
   const SchedulerConfig config_;
@@ -144,6 +188,10 @@ class StepScheduler final : public Scheduler {
   std::int32_t promoted_blocks_ = 0;  // that those needed when they were promoted
   double lost_seconds_ = 0;           // predicted work lost to preemptions by order that is not paid off yet
   FairShare shares_;
+  RankedSet resident_;                                 // of those who wait: who has blocks in the device
+  RankedSet swapped_;                                  // and who in lower tiers
+  std::map<std::int64_t, std::int32_t> level_counts_;  // sequences by the policy's level; where swaps_ahead()
+  std::vector<Preemption> lost_;    // whose copies failed, to be reported with the next plan
   std::vector<Sequence*> running_;  // kPrefilling, kDecoding; in order
   // Cancelled while the plan in flight still writes their blocks.
   std::vector<std::unique_ptr<Sequence>> draining_;
@@ -155,6 +203,10 @@ class StepScheduler final : public Scheduler {
   TimePoint planned_at_{};  // the plan in flight
   TimePoint now_{};         // of the call under way
   StepLoad load_;
+  std::int32_t host_copies_ = 0;  // of the plan in flight
+  std::int32_t disk_copies_ = 0;
+  std::int64_t arrived_blocks_ = 0;  // of prompts, since the last step ended
+  double arriving_blocks_ = 0;       // per second, averaged
 
   // Buffers and counts of the plan being made.
   PrefixMatch match_;
@@ -163,6 +215,14 @@ class StepScheduler final : public Scheduler {
   std::int32_t budget_ = 0;
   std::optional<double> budget_seconds_;  // for chunks, where a gap between tokens is to be kept
   bool first_chunk_ = true;
+  // Who is admitted takes only blocks that nobody waits for; others are first copied out beside the steps.
+  bool spares_wanted_ = false;
+  bool takes_wanted_ = false;           // not so in the next plan
+  std::int64_t room_wanted_ = 0;        // blocks for the first who waits, to be made ready for it
+  const Sequence* room_for_ = nullptr;  // that one
+  std::vector<std::pair<double, Sequence*>> swap_order_;
+  std::vector<Expected> future_;
+  bool future_is_stale_ = true;
 
   // Why those who were not let in were not, see step_scheduler_explain.cc.
   std::uint64_t notes_in_ = 0;       // the last plan that let anybody in or not; they are counted

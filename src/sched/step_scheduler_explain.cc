@@ -74,6 +74,7 @@ std::optional<WaitNote> StepScheduler::WaitOf(const Sequence& sequence) const {
       sequence.phase() == SequencePhase::kWaiting || sequence.phase() == SequencePhase::kPreempted;
   if (!waits) {
     // It holds its place; only the budget keeps a prompt out of a plan.
+    if (sequence.loading) return WaitNote{.reason = WaitReason::kCopies};
     const bool left_out = in_flight_ && sequence.scheduled == 0;
     return left_out ? std::optional(WaitNote{.reason = WaitReason::kTokenBudget}) : std::nullopt;
   }

@@ -18,6 +18,8 @@ constexpr std::int32_t kMaxDoublings = 24;
 
 constexpr std::int32_t kLeastChunk = 16;
 
+constexpr std::int32_t kFewBlocks = 2;
+
 // The time over which work lost may exceed its part: a burst of arrivals may preempt everybody once.
 constexpr double kLostAllowance = 30;
 
@@ -38,13 +40,36 @@ void StepScheduler::Plan(TimePoint now, StepPlan* plan) {
   if (in_flight_) return;
   now_ = now;
   planned_at_ = now;
-  if (!(repeat_ && HasScheduled())) {
-    ReviewWaiting(now);
-    GrowDecoders(plan);
-    ScheduleChunks(plan);
+  plan->preempted.swap(lost_);
+  lost_.clear();
+  if (repeat_ && HasScheduled()) {
+    EmitSlices(plan);
+  } else {
+    Choose(now, plan);
   }
   repeat_ = false;
-  if (HasScheduled()) Emit(plan);
+  if (plan->slices.empty() && !kv_.has_copies()) return;
+  plan->step = ++last_step_;
+  in_flight_ = true;
+  kv_.TakeCopies(&plan->copies_before, &plan->copies_beside);
+  CountCopies(*plan);
+}
+
+void StepScheduler::Choose(TimePoint now, StepPlan* plan) {
+  room_wanted_ = 0;
+  room_for_ = nullptr;
+  spares_wanted_ = swaps_ahead() && !std::exchange(takes_wanted_, false);
+  ReviewWaiting(now);
+  GrowDecoders(plan);
+  ScheduleChunks(plan);
+  EmitSlices(plan);
+  const bool makes_room = PlanSwaps(now);
+  // Where nothing can be copied out for the first who waits, it takes the space as it is.
+  takes_wanted_ = room_for_ != nullptr && !makes_room;
+  if (!plan->slices.empty() || kv_.has_copies() || waiting_.empty()) return;
+  spares_wanted_ = false;
+  ScheduleChunks(plan);
+  EmitSlices(plan);
 }
 
 bool StepScheduler::HasScheduled() const {
@@ -70,6 +95,7 @@ void StepScheduler::StartBudget() {
   budget_ = config_.max_batch_tokens;
   budget_seconds_.reset();
   first_chunk_ = true;
+  future_is_stale_ = true;
   demand_ = {};
   StepLoad decoding;
   for (const Sequence* sequence : running_) {
@@ -100,7 +126,7 @@ void StepScheduler::ScheduleChunks(StepPlan* plan) {
   auto candidate = waiting_.begin();
   std::size_t next = 0;
   while (budget_ > 0) {
-    while (next < running_.size() && running_[next]->phase() != SequencePhase::kPrefilling) ++next;
+    while (next < running_.size() && !HasChunk(*running_[next])) ++next;
     const bool has_chunk = next < running_.size();
     const bool has_candidate = admitting && candidate != waiting_.end();
     if (has_candidate && (!has_chunk || (*candidate)->rank < running_[next]->rank)) {
@@ -115,6 +141,8 @@ void StepScheduler::ScheduleChunks(StepPlan* plan) {
           Sequence* admitted = *candidate;
           candidate = waiting_.Erase(candidate);
           LeaveReviews(admitted);
+          admitted->resident = 0;
+          admitted->swapped = 0;
           next = InsertRunning(admitted);
           break;
         }
@@ -133,14 +161,18 @@ void StepScheduler::ScheduleChunks(StepPlan* plan) {
   }
 }
 
+bool StepScheduler::HasChunk(const Sequence& sequence) {
+  return sequence.phase() == SequencePhase::kPrefilling && !sequence.loading;
+}
+
 StepScheduler::Admission StepScheduler::TryAdmit(Sequence* candidate, StepPlan* plan) {
   // Nobody comes back in the step that pushed it out.
   if (candidate->preempted_in == last_step_ + 1) return Block(candidate, WaitReason::kGaveWay);
   const bool has_seat = FreeSeats() > 0;
   if (!has_seat && (running_.empty() || !MayPreempt(*candidate, *running_.back())))
     return Block(candidate, WaitReason::kSeat);
-  // The last token is always computed: its logits are what the next one is sampled from.
-  kv_.Match(&candidate->table, std::span(candidate->tokens).first(candidate->tokens.size() - 1), &match_);
+  kv_.Match(&candidate->table, MatchableTokens(*candidate), &match_);
+  TrimMatch();
   const std::int64_t available = kv_.available() - demand_.set_aside_blocks;
   const std::int64_t wanted = BlocksWanted(*candidate, demand_);
   if (has_seat && wanted <= available) {
@@ -151,14 +183,31 @@ StepScheduler::Admission StepScheduler::TryAdmit(Sequence* candidate, StepPlan* 
       ++demand_.set_aside_seats;
       return Admission::kDeferred;
     }
-    return Admit(candidate) ? Admission::kAdmitted : Block(candidate, WaitReason::kBlocks, wanted, available);
+    if (!FitsFuture(*candidate)) return Block(candidate, WaitReason::kFuture, wanted, available);
+    return AdmitOrMakeRoom(candidate, WaitReason::kBlocks);
   }
   const std::int32_t victims = CountVictims(*candidate, available);
   const WaitReason missing = wanted <= available ? WaitReason::kSeat : WaitReason::kBlocks;
   if (victims == 0) return Block(candidate, missing, wanted, available);
   for (std::int32_t i = 0; i < victims; ++i)
     Preempt(running_.back(), candidate, CauseOf(*candidate, *running_.back()), plan);
-  return Admit(candidate) ? Admission::kAdmitted : Block(candidate, missing, wanted, available);
+  return AdmitOrMakeRoom(candidate, missing);
+}
+
+// There is room, but perhaps others wait for what lies there.
+StepScheduler::Admission StepScheduler::AdmitOrMakeRoom(Sequence* candidate, WaitReason otherwise) {
+  const bool others_have_blocks = resident_.size() > (candidate->resident > 0 ? 1U : 0U);
+  if (spares_wanted_ && others_have_blocks && kv_.swap_space().HasRoom()) {
+    // Its own blocks are taken over by it.
+    const std::int64_t wanted = BlocksWanted(*candidate, demand_) - match_.wanted;
+    if (wanted > kv_.ready()) {
+      room_wanted_ = wanted;
+      room_for_ = candidate;
+      return Block(candidate, WaitReason::kCopies, wanted, kv_.ready());
+    }
+  }
+  if (Admit(candidate)) return Admission::kAdmitted;
+  return Block(candidate, otherwise, BlocksWanted(*candidate, demand_), kv_.available());
 }
 
 std::int32_t StepScheduler::FreeSeats() const {
@@ -168,7 +217,12 @@ std::int32_t StepScheduler::FreeSeats() const {
 bool StepScheduler::Admit(Sequence* candidate) {
   candidate->tokens.reserve(static_cast<std::size_t>(candidate->prompt_tokens + candidate->max_tokens));
   candidate->table.ReserveCapacity(candidate->max_blocks);
-  if (!kv_.Admit(&candidate->table, match_, candidate->size())) return false;
+  // A few blocks are not worth a step's delay.
+  const bool before = !swaps_ahead() || match_.swapped <= kFewBlocks;
+  const Admitted admitted =
+      kv_.Admit(&candidate->table, match_, candidate->size(), before ? CopyTime::kBefore : CopyTime::kBeside);
+  if (admitted == Admitted::kNo) return false;
+  candidate->loading = admitted == Admitted::kLoading;
   candidate->computed = static_cast<std::int32_t>(match_.blocks.size()) * config_.block_tokens;
   if (!candidate->admitted_before && kv_.prefix_cache()) {
     candidate->cached_tokens = candidate->computed;
@@ -183,6 +237,7 @@ bool StepScheduler::Admit(Sequence* candidate) {
   if (!std::exchange(candidate->admitted_before, true) && candidate->share_of.has_value()) {
     shares_.Start(*candidate->share_of, candidate->expected_service);
   }
+  future_is_stale_ = true;
   Move(candidate, SequencePhase::kPrefilling);
   demand_.Add(*candidate);
   return true;
@@ -198,7 +253,8 @@ std::int64_t StepScheduler::BlocksWanted(const Sequence& candidate, const Demand
   const std::int64_t reserve = rules_.reserves_max_tokens
                                    ? worst
                                    : std::min(worst, growing << std::min(candidate.evictions, kMaxDoublings));
-  return blocks - static_cast<std::int64_t>(match_.blocks.size()) + match_.unreferenced + reserve;
+  return blocks - static_cast<std::int64_t>(match_.blocks.size()) + match_.swapped + match_.unreferenced +
+         reserve;
 }
 
 // How many of the last in order must go to let the candidate in; 0 when that is not possible or not allowed.
@@ -247,9 +303,13 @@ const Sequence* StepScheduler::WorthWaitingFor(const Sequence& candidate) const 
   return nullptr;
 }
 
-// What computing so many tokens again takes off everybody's time.
+// What bringing so many tokens back takes off everybody's time, if they do not stay in the device. Copies
+// that are made ahead of need take nothing.
 double StepScheduler::SecondsToRestore(std::int32_t tokens) const {
-  return learnt_->latency.ChunkSeconds(tokens, 0);
+  const double computing = learnt_->latency.ChunkSeconds(tokens, 0);
+  if (!kv_.swaps() || !kv_.swap_space().HasRoom()) return computing;
+  if (swaps_ahead()) return 0;
+  return std::min(computing, 2 * kv_.BlocksFor(tokens) * learnt_->latency.copy_seconds(Tier::kHost));
 }
 
 void StepScheduler::Preempt(Sequence* victim, const Sequence* by, PreemptionCause cause, StepPlan* plan) {
@@ -261,27 +321,34 @@ void StepScheduler::Preempt(Sequence* victim, const Sequence* by, PreemptionCaus
   NotePreemption(victim, *by, cause);
   demand_.Remove(*victim);
   budget_ += victim->scheduled;
-  kv_.Release(&victim->table, /*wanted=*/true);
-  victim->computed = 0;
-  victim->scheduled = 0;
   victim->preempted_in = last_step_ + 1;
-  ++victim->preemptions;
   if (cause == PreemptionCause::kGrowth) ++victim->evictions;
-  Move(victim, SequencePhase::kPreempted);
-  EraseRunning(victim);
-  EnterQueue(victim, now_);
+  LeaveRunning(victim);
 }
 
-void StepScheduler::Emit(StepPlan* plan) {
+// It loses its seat and its hold on its blocks, and waits.
+void StepScheduler::LeaveRunning(Sequence* sequence) {
+  const std::int32_t blocks = sequence->table.size();
+  future_is_stale_ = true;
+  kv_.Release(&sequence->table, /*wanted=*/true);
+  sequence->computed = 0;
+  sequence->scheduled = 0;
+  sequence->loading = false;
+  ++sequence->preemptions;
+  Move(sequence, SequencePhase::kPreempted);
+  EraseRunning(sequence);
+  EnterQueue(sequence, now_);
+  if (swaps_ahead()) SetPlaces(sequence, blocks, 0);
+}
+
+void StepScheduler::EmitSlices(StepPlan* plan) {
+  load_ = {};
+  if (!HasScheduled()) return;
   std::size_t most_blocks = 0;
   for (const Sequence* sequence : running_) most_blocks += static_cast<std::size_t>(sequence->max_blocks);
   plan->slices.reserve(static_cast<std::size_t>(config_.max_sequences));
   plan->tokens.reserve(static_cast<std::size_t>(config_.max_batch_tokens));
   plan->block_tables.reserve(most_blocks);
-
-  plan->step = ++last_step_;
-  in_flight_ = true;
-  load_ = {};
   for (const SequencePhase phase : {SequencePhase::kDecoding, SequencePhase::kPrefilling}) {
     for (const Sequence* sequence : running_) {
       if (sequence->phase() == phase && sequence->scheduled > 0) EmitSlice(*sequence, plan);

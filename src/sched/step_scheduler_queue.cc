@@ -33,8 +33,10 @@ bool StepScheduler::Rerank(Sequence* sequence, TimePoint now) {
     sequence->band =
         static_cast<std::uint8_t>(std::clamp<std::int64_t>(policy_->BandOf(level), 0, kLevelBands - 1));
   }
-  sequence->ranked = true;
-  return std::exchange(sequence->rank, rank) != rank;
+  if (std::exchange(sequence->ranked, true)) CountLevel(*sequence, -1);
+  const bool changed = std::exchange(sequence->rank, rank) != rank;
+  CountLevel(*sequence, 1);
+  return changed;
 }
 
 // The last moment at which its first token could still come in time; later tokens are not certain to be
@@ -54,6 +56,8 @@ bool StepScheduler::IsLate(const Sequence& sequence, TimePoint now) const {
 
 void StepScheduler::EnterQueue(Sequence* sequence, TimePoint now) {
   waiting_.Insert(sequence);
+  if (sequence->resident > 0) resident_.insert(sequence);
+  if (sequence->swapped > 0) swapped_.insert(sequence);
   if (const std::optional<Promotion> promotion = policy_->PromotionOf(sequence->Snapshot(now))) {
     sequence->promote_at = sequence->last_served + promotion->after;
     starving_.Insert({*sequence->promote_at, sequence});
@@ -68,7 +72,10 @@ void StepScheduler::LeaveQueue(Sequence* sequence) {
   LeaveReviews(sequence);
 }
 
+// Its rank is still the one it waited with.
 void StepScheduler::LeaveReviews(Sequence* sequence) {
+  if (sequence->resident > 0) resident_.erase(sequence);
+  if (sequence->swapped > 0) swapped_.erase(sequence);
   if (sequence->promote_at.has_value()) starving_.Erase({*sequence->promote_at, sequence});
   if (sequence->late_at.has_value()) expiring_.Erase({*sequence->late_at, sequence});
   sequence->promote_at.reset();

@@ -88,13 +88,16 @@ Status CheckRange(const char* name, std::int64_t value, std::int64_t low, std::i
 
 Status CheckOptions(const ModelConfig& config, const CpuRunnerOptions& options) {
   constexpr std::int64_t kMany = 1 << 20;
+  constexpr std::int64_t kMostBlocks = std::int64_t{1} << 29;  // of one tier: all of them have 32-bit numbers
   const RunnerLimits& limits = options.limits;
   const struct {
     const char* name;
     std::int64_t value, low, high;
   } ranges[] = {{"threads", options.threads, 0, kMaxThreads},
                 {"kv block_tokens", limits.block_tokens, kernels::kKeyLanes, 4096},
-                {"kv blocks", limits.kv_blocks, 1, std::int64_t{1} << 30},
+                {"kv blocks", limits.kv_blocks, 1, kMostBlocks},
+                {"kv host blocks", limits.host_blocks, 0, kMostBlocks},
+                {"kv disk blocks", limits.disk_blocks, 0, kMostBlocks},
                 {"max_step_tokens", limits.max_step_tokens, 1, kMany},
                 {"max_slices", limits.max_slices, 1, kMany},
                 {"max_logits_rows", limits.max_logits_rows, 1, kMany},
@@ -114,9 +117,9 @@ Status CheckOptions(const ModelConfig& config, const CpuRunnerOptions& options) 
                                  std::to_string(config.head_dim));
   }
   std::int64_t pool_bytes = 0;
-  if (__builtin_mul_overflow(GeometryOf(config, options).block_bytes(), std::int64_t{limits.kv_blocks},
-                             &pool_bytes)) {
-    return Status::InvalidArgument("kv blocks: " + std::to_string(limits.kv_blocks) + " blocks of " +
+  const std::int64_t blocks = std::int64_t{limits.kv_blocks} + limits.host_blocks + limits.disk_blocks;
+  if (__builtin_mul_overflow(GeometryOf(config, options).block_bytes(), blocks, &pool_bytes)) {
+    return Status::InvalidArgument("kv blocks: " + std::to_string(blocks) + " blocks of " +
                                    std::to_string(GeometryOf(config, options).block_bytes()) +
                                    " bytes are more than can be addressed");
   }
@@ -144,6 +147,10 @@ class CpuRunner final : public ModelRunner {
                                                      const LoadProgress& progress);
 
   Result<StepLogits> Forward(const StepBatch& batch) override;
+
+  void CopyBlocks(std::span<const BlockCopy> copies, CopyReport* report) override {
+    state_.kv_store().Copy(copies, report);
+  }
 
   void ParallelFor(std::int32_t count, const std::function<void(std::int32_t)>& body) override {
     team_.ParallelFor(count, body);
@@ -196,6 +203,7 @@ Result<std::unique_ptr<ModelRunner>> CpuRunner::Create(const ModelSource& model,
   CpuStateOptions state;
   state.limits = options.limits;
   state.kv = GeometryOf(config, options);
+  state.kv_disk_folder = options.kv_disk_folder;
   state.head_kinds = Contains(table.ActivationFor((*weights)->head().matrix.format));
   state.lanes = team.threads;
 

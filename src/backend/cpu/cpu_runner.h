@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/model_runner.h"
@@ -34,6 +35,7 @@ struct CpuRunnerOptions {
   KvDType kv_dtype = KvDType::kAuto;
   int threads = 0;  // 0: as many as the cgroup quota and affinity mask allow
   RunnerLimits limits;
+  std::string kv_disk_folder = {};            // with limits.disk_blocks: where their file is made
   const std::atomic<bool>* cancel = nullptr;  // once set, CreateCpuRunner ends soon, with CANCELLED
 };
 

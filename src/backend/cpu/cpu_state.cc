@@ -55,6 +55,7 @@ CpuState::CpuState(const ModelConfig& config, const CpuStateOptions& options, st
       options_(options),
       kinds_(std::move(kinds)),
       layout_(LayoutLimits(config, options), options.kv),
+      kv_store_(options.limits.tiers(), options.kv.block_bytes()),
       lanes_(static_cast<std::size_t>(options.lanes)),
       queue_(options.lanes),
       next_item_(std::make_unique<PaddedCounter[]>(static_cast<std::size_t>(config.layers))),
@@ -67,7 +68,6 @@ CpuState::CpuState(const ModelConfig& config, const CpuStateOptions& options, st
   }
   all_qkv_ |= options.head_kinds;
   private_rows_ = std::max<std::int64_t>(1, kPrivateFloats / config.hidden);
-  kv_bytes_ = options.kv.block_bytes() * options.limits.kv_blocks;
   activation_bytes_ = PlaceActivations(nullptr);
 }
 
@@ -97,11 +97,9 @@ std::int64_t CpuState::PlaceActivations(std::byte* base) {
 }
 
 Status CpuState::Allocate(MemoryPromise& memory, ThreadTeam& team, const std::vector<float>& rope_factors) {
-  Result<HugeBuffer> pool = memory.Allocate(kv_bytes_, "the KV pool");
-  if (!pool.ok()) return pool.status();
+  if (Status status = kv_store_.Allocate(memory, options_.kv_disk_folder); !status.ok()) return status;
   Result<HugeBuffer> activations = memory.Allocate(activation_bytes_, "activations");
   if (!activations.ok()) return activations.status();
-  pool_ = std::move(*pool);
   activations_ = std::move(*activations);
   PlaceActivations(activations_.data());
 

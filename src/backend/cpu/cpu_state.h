@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "backend/cpu/cpu_weights.h"
 #include "backend/cpu/huge_buffer.h"
 #include "backend/cpu/kv_geometry.h"
+#include "backend/cpu/kv_store.h"
 #include "backend/cpu/memory_ledger.h"
 #include "backend/cpu/step_layout.h"
 #include "backend/cpu/thread_team.h"
@@ -72,6 +74,7 @@ struct LaneScratch {
 struct CpuStateOptions {
   RunnerLimits limits;
   KvGeometry kv;
+  std::string kv_disk_folder;
   KindSet head_kinds = 0;
   std::int32_t lanes = 1;
 };
@@ -86,7 +89,7 @@ class CpuState {
   CpuState(const ModelConfig& config, const CpuStateOptions& options, std::vector<LayerKinds> kinds);
 
   // What Allocate() will take, for the check against the machine's memory before anything is read.
-  std::int64_t kv_bytes() const { return kv_bytes_; }
+  std::int64_t kv_bytes() const { return kv_store_.device_bytes() + kv_store_.host_bytes(); }
   std::int64_t activation_bytes() const { return activation_bytes_; }
 
   // Allocates all out of `memory` and computes the rotation table on the team.
@@ -103,7 +106,8 @@ class CpuState {
   // Rows that a lane rather prepares all by itself than sharing the work and meeting the others at a barrier.
   std::int64_t private_rows() const { return private_rows_; }
 
-  std::byte* pool() const { return pool_.data(); }
+  std::byte* pool() const { return kv_store_.device(); }
+  KvStore& kv_store() { return kv_store_; }
   ActivationRows hidden, query, key_value, attended, gated, normed;  // [max_step_tokens, ...]
   float* logits = nullptr;                                           // [max_logits_rows, vocabulary]
   float* partials = nullptr;                                         // of split attention units
@@ -147,10 +151,9 @@ class CpuState {
   KindSet all_attended_ = 0;
   KindSet all_down_ = 0;
   std::int64_t private_rows_ = 0;
-  std::int64_t kv_bytes_ = 0;
   std::int64_t activation_bytes_ = 0;
   float* rope_ = nullptr;
-  HugeBuffer pool_;
+  KvStore kv_store_;
   HugeBuffer activations_;
   std::vector<LaneScratch> lanes_;
   WorkQueue queue_;

@@ -1,5 +1,6 @@
 #include "backend/fake/fake_runner.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -116,7 +117,8 @@ class FakeRunner final : public ModelRunner {
  public:
   explicit FakeRunner(FakeRunnerOptions options) : options_(std::move(options)), crew_(options_.threads) {
     const RunnerLimits& limits = options_.limits;
-    pool_.resize(static_cast<std::size_t>(limits.kv_blocks) * static_cast<std::size_t>(limits.block_tokens));
+    pool_.resize(static_cast<std::size_t>(limits.tiers().total()) *
+                 static_cast<std::size_t>(limits.block_tokens));
     logits_.resize(static_cast<std::size_t>(limits.max_logits_rows) *
                    static_cast<std::size_t>(options_.vocabulary));
   }
@@ -141,6 +143,18 @@ class FakeRunner final : public ModelRunner {
       }
     }
     return result;
+  }
+
+  void CopyBlocks(std::span<const BlockCopy> copies, CopyReport* report) override {
+    const auto size = static_cast<std::ptrdiff_t>(options_.limits.block_tokens);
+    for (const BlockCopy& copy : copies) {
+      if (options_.on_copy && !options_.on_copy(copy)) {
+        report->failed.push_back(copy.to);
+        report->why = "refused";
+        continue;
+      }
+      std::copy_n(pool_.begin() + copy.from * size, size, pool_.begin() + copy.to * size);
+    }
   }
 
   void ParallelFor(std::int32_t count, const std::function<void(std::int32_t)>& body) override {

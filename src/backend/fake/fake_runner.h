@@ -16,6 +16,8 @@ struct FakeRunnerOptions {
   RunnerLimits limits;
   // Called at the start of every Forward, on the step thread: tests block, count or fail steps here.
   std::function<Status(const StepBatch&)> on_forward;
+  // Called for each copy, on the thread that makes it: false makes it fail.
+  std::function<bool(const BlockCopy&)> on_copy;
   // May change the logits of each row before they are returned (to put a NaN there, say).
   std::function<void(std::int32_t row, std::span<float> logits)> on_logits;
   std::int32_t threads = 1;  // of ParallelFor, the caller's among them

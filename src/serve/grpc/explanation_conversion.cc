@@ -16,6 +16,8 @@ v1::PreemptionCause ToProto(PreemptionCause cause) {
       return v1::PREEMPTION_CAUSE_POLICY;
     case PreemptionCause::kGrowth:
       return v1::PREEMPTION_CAUSE_GROWTH;
+    case PreemptionCause::kLostKv:
+      return v1::PREEMPTION_CAUSE_LOST_KV;
   }
   return v1::PREEMPTION_CAUSE_UNSPECIFIED;
 }
@@ -38,6 +40,10 @@ v1::WaitReason ToProto(WaitReason reason) {
       return v1::WAIT_REASON_LOST_WORK;
     case WaitReason::kClosedBatch:
       return v1::WAIT_REASON_CLOSED_BATCH;
+    case WaitReason::kFuture:
+      return v1::WAIT_REASON_FUTURE_KV_BLOCKS;
+    case WaitReason::kCopies:
+      return v1::WAIT_REASON_COPIES;
     case WaitReason::kGaveWay:
       return v1::WAIT_REASON_GAVE_WAY;
   }

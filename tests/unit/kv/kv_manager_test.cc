@@ -29,7 +29,7 @@ class KvManagerTest : public testing::Test {
   // Admits `tokens` with whatever prefix is cached; the number of blocks that were.
   std::int32_t Admit(BlockTable* table, const Tokens& tokens) {
     kv_.Match(table, tokens, &match_);
-    EXPECT_TRUE(kv_.Admit(table, match_, static_cast<std::int32_t>(tokens.size())));
+    EXPECT_EQ(kv_.Admit(table, match_, static_cast<std::int32_t>(tokens.size())), Admitted::kReady);
     return static_cast<std::int32_t>(match_.blocks.size());
   }
 
@@ -200,9 +200,9 @@ TEST_F(KvManagerTest, AdmitCountsTheCachedBlocksItTakes) {
   const Tokens longer = Join(prompt, Range(50, 8));
   kv_.Match(&a, longer, &match_);
   EXPECT_EQ(match_.unreferenced, 2);
-  EXPECT_FALSE(kv_.Admit(&a, match_, 16)) << "two matched blocks and two new ones do not fit in three";
+  EXPECT_EQ(kv_.Admit(&a, match_, 16), Admitted::kNo) << "two matched blocks and two new ones do not fit in three";
   EXPECT_EQ(a.size(), 0);
-  EXPECT_TRUE(kv_.Admit(&a, match_, 12));
+  EXPECT_EQ(kv_.Admit(&a, match_, 12), Admitted::kReady);
   EXPECT_EQ(kv_.available(), 0);
   Check({&a, &filler});
 }

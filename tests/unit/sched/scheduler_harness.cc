@@ -35,8 +35,9 @@ std::vector<TokenId> Range(TokenId first, std::int32_t count) {
 SchedulerHarness::SchedulerHarness(const SchedulerConfig& config, std::unique_ptr<Policy> policy)
     : config_(config),
       scheduler_(MakeScheduler(config, std::move(policy))),
-      memory_(static_cast<std::size_t>(config.kv_blocks) * static_cast<std::size_t>(config.block_tokens), 0) {
-}
+      memory_(
+          static_cast<std::size_t>(config.tiers().total()) * static_cast<std::size_t>(config.block_tokens),
+          0) {}
 
 Status SchedulerHarness::Submit(SequenceId id, std::vector<TokenId> prompt, std::int32_t max_tokens,
                                 SubmitOptions options) {
@@ -132,8 +133,53 @@ void SchedulerHarness::CheckWrites() {
   }
 }
 
+void SchedulerHarness::Copy(const BlockCopy& copy, std::vector<BlockId>* failed) {
+  const TierSizes tiers = config_.tiers();
+  const auto size = static_cast<std::ptrdiff_t>(config_.block_tokens);
+  const bool disk = tiers.Of(copy.from) == Tier::kDisk || tiers.Of(copy.to) == Tier::kDisk;
+  std::copy_n(memory_.begin() + copy.from * size, size, memory_.begin() + copy.to * size);
+  if (!disk || failing_copies_ == 0 || random_() % static_cast<std::uint64_t>(failing_copies_) != 0) return;
+  memory_[static_cast<std::size_t>(copy.to * size)] = 0;
+  failed->push_back(copy.to);
+  ++failed_copies_;
+}
+
+std::vector<BlockId> SchedulerHarness::CopyBeside() {
+  std::vector<BlockId> failed = std::exchange(failed_before_, {});
+  for (const BlockCopy& copy : plan_.copies_beside) Copy(copy, &failed);
+  return failed;
+}
+
+// Copies stay within the tiers, do not write what another one writes, and those beside the step leave alone
+// what it touches.
+void SchedulerHarness::CheckCopies() {
+  const TierSizes tiers = config_.tiers();
+  std::set<BlockId> written;
+  for (const Slice& slice : plan_.slices) {
+    for (std::int32_t i = slice.position / config_.block_tokens; i < slice.table_count; ++i) {
+      written.insert(plan_.block_tables[static_cast<std::size_t>(slice.table_offset + i)]);
+    }
+  }
+  const std::set<BlockId> touched(plan_.block_tables.begin(), plan_.block_tables.end());
+  std::set<BlockId> targets;
+  for (const auto* copies : {&plan_.copies_before, &plan_.copies_beside}) {
+    for (const BlockCopy& copy : *copies) {
+      ASSERT_GE(std::min(copy.from, copy.to), 0);
+      ASSERT_LT(std::max(copy.from, copy.to), tiers.total());
+      ASSERT_NE(tiers.Of(copy.from), tiers.Of(copy.to));
+      ASSERT_TRUE(targets.insert(copy.to).second) << "block " << copy.to << " is written twice";
+    }
+  }
+  for (const BlockCopy& copy : plan_.copies_beside) {
+    ASSERT_FALSE(touched.contains(copy.to)) << plan_.ToString();
+    ASSERT_FALSE(written.contains(copy.from)) << plan_.ToString();
+  }
+}
+
 const StepPlan& SchedulerHarness::Plan() {
   scheduler_->Plan(now_, &plan_);
+  CheckCopies();
+  for (const BlockCopy& copy : plan_.copies_before) Copy(copy, &failed_before_);
   EXPECT_LE(plan_.slices.size(), static_cast<std::size_t>(config_.max_sequences));
   EXPECT_LE(plan_.tokens.size(), static_cast<std::size_t>(config_.max_batch_tokens));
   std::set<SequenceId> seen;
@@ -150,6 +196,8 @@ const StepPlan& SchedulerHarness::Plan() {
   EXPECT_EQ(plan_.tokens.size(), static_cast<std::size_t>(token_offset));
   EXPECT_EQ(plan_.block_tables.size(), static_cast<std::size_t>(table_offset));
   for (const Preemption& preemption : plan_.preempted) {
+    // Who lost its KV to a failed copy may come back at once.
+    if (failed_copies_ > 0) continue;
     EXPECT_FALSE(seen.contains(preemption.sequence)) << "preempted and planned\n"
                                                      << plan_.ToString() << scheduler_->DebugString();
   }
@@ -169,7 +217,7 @@ void SchedulerHarness::Write() {
 
 void SchedulerHarness::Complete(const std::function<void(std::vector<SliceOutcome>*)>& edit) {
   Write();
-  StepResult result{.step = plan_.step};
+  StepResult result{.step = plan_.step, .failed_copies = CopyBeside()};
   for (const Slice& slice : plan_.slices) {
     const KnownSequence& known = known_.at(slice.sequence);
     if (!slice.sample) continue;
@@ -177,7 +225,7 @@ void SchedulerHarness::Complete(const std::function<void(std::vector<SliceOutcom
     result.outcomes.push_back({.sequence = slice.sequence, .token = token});
   }
   if (edit) edit(&result.outcomes);
-  now_ += step_time_;
+  now_ += step_time_ + token_time_ * static_cast<std::int64_t>(plan_.tokens.size());
   scheduler_->Complete(result, now_);
   for (const SliceOutcome& outcome : result.outcomes) {
     const auto found = known_.find(outcome.sequence);
@@ -206,14 +254,14 @@ void SchedulerHarness::WriteRubbish(std::uint64_t seed) {
 
 void SchedulerHarness::Fail(std::uint64_t seed) {
   WriteRubbish(seed);
-  scheduler_->Complete({.step = plan_.step, .failed = true, .outcomes = {}}, now_);
+  scheduler_->Complete({.step = plan_.step, .failed = true, .failed_copies = CopyBeside()}, now_);
   CheckInvariants();
 }
 
 void SchedulerHarness::Drop(std::uint64_t seed) {
   WriteRubbish(seed);
   now_ += step_time_;
-  scheduler_->Complete({.step = plan_.step, .dropped = true, .outcomes = {}}, now_);
+  scheduler_->Complete({.step = plan_.step, .dropped = true, .failed_copies = CopyBeside()}, now_);
   CheckInvariants();
 }
 

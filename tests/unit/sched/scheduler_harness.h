@@ -3,7 +3,8 @@
 // For every slot of every block the memory records which chain of tokens (salt included) was written there,
 // under its own hash. Before a step, each slice's whole context is read back and must be exactly the
 // sequence's own chain; then the slice's tokens are written. A stale, foreign, evicted or not yet computed
-// block is thus found at its first use.
+// block is thus found at its first use. Copies between tiers are made in this memory as well: those before a
+// step when it is planned, those beside it when it ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,8 +48,14 @@ class SchedulerHarness {
   // Without a policy, the one that the configuration names.
   explicit SchedulerHarness(const SchedulerConfig& config, std::unique_ptr<Policy> policy = nullptr);
 
-  // How long each step takes; a microsecond at first.
-  void SetStepTime(Duration duration) { step_time_ = duration; }
+  // How long each step takes, and each of its tokens on top; a microsecond and nothing at first.
+  void SetStepTime(Duration step, Duration token = {}) {
+    step_time_ = step;
+    token_time_ = token;
+  }
+  // One in `n` copies from or to disk fails, leaving rubbish. 0: none.
+  void FailCopies(int n) { failing_copies_ = n; }
+  int failed_copies() const { return failed_copies_; }
   TimePoint now() const { return now_; }
   StepScheduler& scheduler() { return *scheduler_; }
   const SchedulerConfig& config() const { return config_; }
@@ -88,16 +96,24 @@ class SchedulerHarness {
   void CheckShape(const Slice& slice, std::int32_t token_offset, std::int32_t table_offset);
   void CheckContext(const Slice& slice);
   void CheckWrites();
+  void CheckCopies();
   void Write();
   void WriteRubbish(std::uint64_t seed);
+  void Copy(const BlockCopy& copy, std::vector<BlockId>* failed);
+  std::vector<BlockId> CopyBeside();
 
   const SchedulerConfig config_;
   std::unique_ptr<StepScheduler> scheduler_;
   std::map<SequenceId, KnownSequence> known_;
-  std::vector<Chain> memory_;  // [kv_blocks, block_tokens]
+  std::vector<Chain> memory_;  // [blocks of all tiers, block_tokens]
+  std::vector<BlockId> failed_before_;
+  int failing_copies_ = 0;
+  int failed_copies_ = 0;
+  std::mt19937_64 random_{7};
   StepPlan plan_;
   TimePoint now_;
   Duration step_time_{1000};
+  Duration token_time_{};
 };
 
 // `count` tokens from `first` on, each one more than the one before.
