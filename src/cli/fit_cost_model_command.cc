@@ -22,7 +22,6 @@ struct FitOptions {
   std::string name;
   std::string out;
   double host_bytes_per_second = 5e9;
-  double swap_hidden = 0;
   double timeout = 10;
 };
 
@@ -69,8 +68,7 @@ Result<std::string> Fit(const FitOptions& options) {
        .kv_tokens = std::int64_t{engine.blocks_total()} * model->block_tokens(),
        .context_length = model->context_length(),
        .kv_bytes_per_token = static_cast<double>(model->block_bytes()) / model->block_tokens(),
-       .host_bytes_per_second = options.host_bytes_per_second,
-       .swap_hidden = options.swap_hidden});
+       .host_bytes_per_second = options.host_bytes_per_second});
 }
 
 int FitCostModel(const FitOptions& options) {
@@ -107,9 +105,6 @@ void AddFitCostModelCommand(CLI::App* app, Run* run) {
                    "What copies to host memory reach; the daemon does not measure it")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  command->add_option("--swap-hidden", options->swap_hidden, "Part of those copies that computing hides")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
   command->add_option("--timeout", options->timeout, "Seconds")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

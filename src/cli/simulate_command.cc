@@ -14,7 +14,7 @@ struct CommandOptions {
   SimulationOptions simulation;
   std::string cost_model;
   std::string json;
-  std::string preemption = "recompute";
+  std::string swap = "recompute";
   double starvation_bound = 0;
   double ageing_bound = 0;
   double quantum = 0;
@@ -38,7 +38,7 @@ nlohmann::json SettingJson(const CommandOptions& options, double saturation) {
           {"max_batch_tokens", s.max_batch_tokens},
           {"max_tokens", s.workload.max_tokens},
           {"kv_tokens", s.kv_tokens > 0 ? s.kv_tokens : s.cost.kv_tokens},
-          {"preemption", options.preemption},
+          {"swap", options.swap},
           {"starvation_bound", options.starvation_bound},
           {"ageing_bound", options.ageing_bound},
           {"reference", s.reference.empty() ? s.policies.front() : s.reference},
@@ -51,7 +51,8 @@ int Simulate(CommandOptions options) {
   if (!cost.ok()) return Fail(cost.status());
   simulation.cost = *cost;
   simulation.workload.context_length = options.context > 0 ? options.context : cost->context_length;
-  simulation.swap = options.preemption == "swap";
+  if (options.swap != "recompute")
+    simulation.swap = options.swap == "reactive" ? SwapMode::kReactive : SwapMode::kProactive;
   simulation.settings.starvation_bound = FromSeconds(options.starvation_bound);
   simulation.settings.ageing_bound = FromSeconds(options.ageing_bound);
   simulation.settings.quantum = FromSeconds(options.quantum);
@@ -115,10 +116,18 @@ void AddOptions(CLI::App* command, CommandOptions* options) {
   command->add_option("--kv-tokens", s.kv_tokens, "Tokens that the KV pool holds (the cost model's)");
   command->add_option("--context", options->context, "Context length (the cost model's)");
   command
-      ->add_option("--preemption", options->preemption,
-                   "recompute: KV that was evicted is computed again; swap: it comes back from host memory")
+      ->add_option(
+          "--swap", options->swap,
+          "What becomes of preempted KV: recompute; reactive: it is copied to and from host memory when "
+          "that is needed, the step waits; proactive: ahead of need")
       ->capture_default_str()
-      ->check(CLI::IsMember({"recompute", "swap"}));
+      ->check(CLI::IsMember({"recompute", "reactive", "proactive"}));
+  command->add_option("--host-kv-tokens", s.host_kv_tokens,
+                      "Tokens whose KV host memory holds (16 times the device's)");
+  command
+      ->add_option("--future-admission", s.future_admission,
+                   "Whether admission looks at what running requests are expected to need")
+      ->capture_default_str();
   command->add_option("--starvation-bound", options->starvation_bound, "Seconds; mlfq. 0: never")
       ->capture_default_str();
   command->add_option("--ageing-bound", options->ageing_bound, "Seconds; index. 0: never")

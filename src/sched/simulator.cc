@@ -18,14 +18,12 @@ TokenId TokenOf(std::uint64_t text, std::int32_t index) {
 
 }  // namespace
 
-Duration StepCostModel::Cost(const StepPlan& plan, std::span<const std::int32_t> restored) const {
+Duration StepCostModel::Cost(const StepPlan& plan) const {
+  if (plan.slices.empty()) return {};
   double seconds = step_seconds;
-  for (std::size_t i = 0; i < plan.slices.size(); ++i) {
-    const Slice& slice = plan.slices[i];
-    const double back = i < restored.size() && restore_seconds >= 0 ? restored[i] : 0;
-    const double count = slice.token_count - back;
-    const double position = slice.position + back;
-    seconds += back > 0 ? back * restore_seconds : 0;
+  for (const Slice& slice : plan.slices) {
+    const double count = slice.token_count;
+    const double position = slice.position;
     seconds += slice_seconds + token_seconds * count +
                attention_seconds * (count * position + count * (count + 1) / 2) +
                context_seconds * (position + count);
@@ -33,9 +31,19 @@ Duration StepCostModel::Cost(const StepPlan& plan, std::span<const std::int32_t>
   return FromSeconds(seconds);
 }
 
+Duration StepCostModel::CopiesBefore(const StepPlan& plan) const {
+  return FromSeconds(copy_seconds * static_cast<double>(plan.copies_before.size()));
+}
+
+Duration StepCostModel::CopiesBeside(const StepPlan& plan, std::int32_t device_blocks) const {
+  const auto out = std::ranges::count_if(plan.copies_beside,
+                                         [&](const BlockCopy& copy) { return copy.from < device_blocks; });
+  const auto in = std::ssize(plan.copies_beside) - out;
+  return FromSeconds(copy_seconds * static_cast<double>(std::max(out, in)));
+}
+
 double StepCostModel::RestoreSeconds(std::int32_t count, std::int32_t position) const {
   const double n = count;
-  if (restore_seconds >= 0) return n * restore_seconds;
   return n * token_seconds + attention_seconds * (n * position + n * (n + 1) / 2);
 }
 
@@ -90,7 +98,8 @@ Result<SimulationReport> Simulator::Run(std::span<const SimulatedRequest> reques
       continue;
     }
     BookStart(start);
-    const SimulatedStep step{start, start + CostOf(), static_cast<std::int32_t>(live_.size()), &plan_};
+    BookRestored();
+    const SimulatedStep step{start, start + TimeOf(), static_cast<std::int32_t>(live_.size()), &plan_};
     clock_.Advance(step.end - step.start);
     BookStep();
     report_.busy += step.end - step.start;
@@ -109,21 +118,28 @@ void Simulator::BookStart(TimePoint start) {
   }
 }
 
-Duration Simulator::CostOf() {
-  restored_.clear();
+void Simulator::BookRestored() {
   double restoring = 0;
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) {
     const Slice& slice = plan_.slices[i];
     Live& live = *step_[i];
     // The last token of a sampling slice is computed anyhow.
     const std::int32_t most = slice.token_count - (slice.sample ? 1 : 0);
-    restored_.push_back(std::clamp(live.most_computed - slice.position, 0, most));
+    const std::int32_t restored = std::clamp(live.most_computed - slice.position, 0, most);
     live.most_computed = std::max(live.most_computed, slice.position + slice.token_count);
-    report_.restored_tokens += static_cast<std::uint64_t>(restored_.back());
-    restoring += cost_.RestoreSeconds(restored_.back(), slice.position);
+    report_.restored_tokens += static_cast<std::uint64_t>(restored);
+    restoring += cost_.RestoreSeconds(restored, slice.position);
   }
   report_.restoring += FromSeconds(restoring);
-  return cost_.Cost(plan_, restored_);
+}
+
+Duration Simulator::TimeOf() {
+  const Duration computing = cost_.Cost(plan_);
+  const Duration before = cost_.CopiesBefore(plan_);
+  const Duration time = before + std::max(computing, cost_.CopiesBeside(plan_, device_blocks_));
+  report_.copied_blocks += plan_.copies_before.size() + plan_.copies_beside.size();
+  report_.waiting += time - computing;
+  return time;
 }
 
 void Simulator::BookStep() {
@@ -131,6 +147,8 @@ void Simulator::BookStep() {
   report_.computed_tokens += plan_.tokens.size();
   result_.step = plan_.step;
   result_.outcomes.clear();
+  result_.host_copy_seconds =
+      cost_.copy_seconds * static_cast<double>(plan_.copies_before.size() + plan_.copies_beside.size());
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) {
     const Slice& slice = plan_.slices[i];
     if (!slice.sample) continue;

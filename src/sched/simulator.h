@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -28,14 +29,15 @@ struct StepCostModel {
   double attention_seconds = 0;
   double slice_seconds = 0;
   double context_seconds = 0;
-  // What a token costs whose KV was there before a preemption. Negative: it is computed again, at the price
-  // of any other. Otherwise it is brought back from host memory at this price: what of the copies out and in
-  // is not hidden behind computing.
-  double restore_seconds = -1;
+  double copy_seconds = 0;  // one KV block between device and host, one way
 
-  // restored[i]: the leading tokens of slice i whose KV was there before. May be shorter than the slices.
-  Duration Cost(const StepPlan& plan, std::span<const std::int32_t> restored = {}) const;
-  // What of a step's time goes into `count` restored tokens from `position` on.
+  // What the plan's slices take to compute; 0 without slices.
+  Duration Cost(const StepPlan& plan) const;
+  // Copies before the step add up. Those beside it run in both directions at the same time, and the step ends
+  // no sooner than they do.
+  Duration CopiesBefore(const StepPlan& plan) const;
+  Duration CopiesBeside(const StepPlan& plan, std::int32_t device_blocks) const;
+  // What of a step's time goes into computing `count` tokens from `position` on again.
   double RestoreSeconds(std::int32_t count, std::int32_t position) const;
   // From arrival to the last token on a machine that has nothing else to do. Steps hold at most
   // `max_batch_tokens` tokens.
@@ -79,6 +81,8 @@ struct SimulationReport {
   std::uint64_t computed_tokens = 0;  // of all slices, recomputed ones included
   std::uint64_t restored_tokens = 0;  // of these, tokens whose KV had been there before
   Duration restoring = {};            // what those cost
+  std::uint64_t copied_blocks = 0;    // between tiers, in all directions
+  Duration waiting = {};              // of `busy`, for copies: before a step, or longer than it
   Duration busy = {};
   TimePoint end = {};
 };
@@ -86,8 +90,10 @@ struct SimulationReport {
 class Simulator {
  public:
   // Both must outlive the simulator.
-  Simulator(Scheduler* scheduler, ManualClock* clock, const StepCostModel& cost)
-      : scheduler_(*scheduler), clock_(*clock), cost_(cost) {}
+  // `device_blocks`: KV blocks of the device, as the scheduler numbers them; all by default.
+  Simulator(Scheduler* scheduler, ManualClock* clock, const StepCostModel& cost,
+            std::int32_t device_blocks = std::numeric_limits<std::int32_t>::max())
+      : scheduler_(*scheduler), clock_(*clock), cost_(cost), device_blocks_(device_blocks) {}
 
   // All answers of a batch are returned when its last one is complete, as request-level batching does it: a
   // request finishes when the scheduler has nobody left running.
@@ -108,6 +114,7 @@ class Simulator {
   Scheduler& scheduler_;
   ManualClock& clock_;
   const StepCostModel cost_;
+  const std::int32_t device_blocks_;
   std::function<void(const SimulatedStep&)> observer_;
 
   struct Live {
@@ -119,14 +126,14 @@ class Simulator {
   };
 
   void BookToken(SequenceId sequence, Live* live);
-  Duration CostOf();
+  void BookRestored();
+  Duration TimeOf();
 
   std::unordered_map<SequenceId, Live> live_;
   SequenceId next_sequence_ = 1;
   bool together_ = false;
   std::vector<SimulatedOutcome*> held_;  // complete, and not returned yet
   std::vector<Live*> step_;              // of the plan's slices
-  std::vector<std::int32_t> restored_;
   SimulationReport report_;
   StepPlan plan_;
   StepResult result_;

@@ -56,8 +56,7 @@ LearntCosts Learnt() {
           .kv_tokens = 4096,
           .context_length = 2048,
           .kv_bytes_per_token = 1000,
-          .host_bytes_per_second = 1e6,
-          .swap_hidden = 0.5};
+          .host_bytes_per_second = 1e6};
 }
 
 // Decode steps take in the simulator what the daemon predicts; prompts too, but for what their slice costs.
@@ -70,17 +69,16 @@ TEST(CostFile, OneThatWasFittedCostsWhatWasLearnt) {
   EXPECT_EQ(file->name, "fitted");
   EXPECT_EQ(file->kv_tokens, 4096);
   EXPECT_EQ(file->context_length, 2048);
-  EXPECT_DOUBLE_EQ(file->swap_seconds, 0.001)
-      << "1,000 bytes out and in at a million a second, half of it hidden";
+  EXPECT_DOUBLE_EQ(file->copy_token_seconds, 0.001) << "1,000 bytes at a million a second";
 
   StepPlan plan;
   plan.slices = {{.sequence = 1, .position = 99, .token_count = 1},
                  {.sequence = 2, .position = 299, .token_count = 1}};
   // 0.01 + 2 x 0.002 + 400 x 3e-6, by hand.
-  EXPECT_NEAR(ToSeconds(file->cost.Cost(plan, {})), 0.0152, 1e-8);
+  EXPECT_NEAR(ToSeconds(file->cost.Cost(plan)), 0.0152, 1e-8);
   plan.slices = {{.sequence = 1, .position = 100, .token_count = 50}};
   // 0.01 + 50 x 0.0005 + (50 x 100 + 50 x 51 / 2) x 1e-6, by hand; the slice costs 0.0015 + 150 x 2e-6.
-  EXPECT_NEAR(ToSeconds(file->cost.Cost(plan, {})), 0.041275 + 0.0018, 1e-8);
+  EXPECT_NEAR(ToSeconds(file->cost.Cost(plan)), 0.041275 + 0.0018, 1e-8);
 }
 
 TEST(CostFile, NoneIsFittedToWhatWasNotLearnt) {
@@ -99,12 +97,12 @@ TEST(CostFile, RefusesWhatIsMissingUnknownOrWithoutASource) {
   const std::string good =
       R"({"name": "x", "step_seconds": 1, "token_seconds": 1, "attention_seconds": 0, "slice_seconds": 0,
       "context_seconds": 0, "kv_tokens": 100, "context_length": 10, "kv_bytes_per_token": 10,
-      "host_bytes_per_second": 20, "swap_hidden": 0.5, "sources": {"step_seconds": "s", "token_seconds": "s",
+      "host_bytes_per_second": 20, "sources": {"step_seconds": "s", "token_seconds": "s",
       "attention_seconds": "s", "slice_seconds": "s", "context_seconds": "s", "kv_tokens": "s",
-      "context_length": "s", "kv_bytes_per_token": "s", "host_bytes_per_second": "s", "swap_hidden": "s"}})";
+      "context_length": "s", "kv_bytes_per_token": "s", "host_bytes_per_second": "s"}})";
   const Result<CostFile> file = ParseCostFile(good, "f");
   ASSERT_TRUE(file.ok()) << file.status().ToString();
-  EXPECT_DOUBLE_EQ(file->swap_seconds, 0.5) << "10 bytes out and in at 20 a second, half of it hidden";
+  EXPECT_DOUBLE_EQ(file->copy_token_seconds, 0.5) << "10 bytes at 20 a second";
   const auto error = [&](const std::string& from, const std::string& to) {
     std::string text = good;
     text.replace(text.find(from), from.size(), to);
@@ -113,8 +111,8 @@ TEST(CostFile, RefusesWhatIsMissingUnknownOrWithoutASource) {
   EXPECT_EQ(error("\"step_seconds\": 1", "\"step_second\": 1"), "f: 'step_seconds' must be a number");
   EXPECT_EQ(error("\"name\": \"x\"", "\"name\": \"x\", \"extra\": 1"), "f: 'extra' is not known");
   EXPECT_EQ(error("\"kv_tokens\": \"s\",", ""), "f: 'kv_tokens' has no entry in \"sources\"");
-  EXPECT_EQ(error("\"swap_hidden\": 0.5", "\"swap_hidden\": 1.5"),
-            "f: 'swap_hidden' must lie in [0, 1], got 1.5");
+  EXPECT_EQ(error("\"host_bytes_per_second\": 20", "\"host_bytes_per_second\": 0.5"),
+            "f: 'host_bytes_per_second' must lie in [1, 1000000000000000], got 0.5");
   EXPECT_EQ(error("{", ""), "f: not a JSON object");
 }
 

@@ -110,15 +110,23 @@ TEST(StepCostModel, AddsUpByHand) {
   EXPECT_EQ(cost.Cost(plan), FromSeconds(1 + 4 * 0.5 + (8 + 3 + 4 + 5) * 0.25));
 }
 
-TEST(StepCostModel, ChargesSlicesContextAndRestoredTokens) {
-  StepCostModel cost{.step_seconds = 1, .token_seconds = 0.5, .slice_seconds = 2, .context_seconds = 0.125};
+TEST(StepCostModel, ChargesSlicesAndContext) {
+  const StepCostModel cost{
+      .step_seconds = 1, .token_seconds = 0.5, .slice_seconds = 2, .context_seconds = 0.125};
   StepPlan plan;
+  EXPECT_EQ(cost.Cost(plan), Duration());
   plan.slices = {{.position = 7, .token_count = 1}, {.position = 2, .token_count = 4}};
   EXPECT_EQ(cost.Cost(plan), FromSeconds(1 + 2 * 2 + 5 * 0.5 + (8 + 6) * 0.125));
-  const std::vector<std::int32_t> restored = {0, 3};
-  EXPECT_EQ(cost.Cost(plan, restored), cost.Cost(plan)) << "computed again at the price of any other";
-  cost.restore_seconds = 0.01;
-  EXPECT_EQ(cost.Cost(plan, restored), FromSeconds(1 + 2 * 2 + 2 * 0.5 + (8 + 6) * 0.125 + 3 * 0.01));
+}
+
+// Blocks 0 to 9 are the device's.
+TEST(StepCostModel, CopiesBesideAStepRunBothWaysAtOnce) {
+  const StepCostModel cost{.copy_seconds = 0.25};
+  StepPlan plan;
+  plan.copies_before = {{1, 10}, {11, 1}};
+  plan.copies_beside = {{2, 12}, {3, 13}, {14, 4}};
+  EXPECT_EQ(cost.CopiesBefore(plan), FromSeconds(0.5));
+  EXPECT_EQ(cost.CopiesBeside(plan, 10), FromSeconds(0.5));
 }
 
 // Request-level batching returns all answers of a batch at its end.

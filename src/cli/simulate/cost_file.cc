@@ -79,10 +79,8 @@ Result<CostFile> ParseCostFile(const std::string& text, const std::string& origi
   file.context_length = static_cast<std::int32_t>(reader.Number("context_length", 1, 1e8));
   const double kv_bytes = reader.Number("kv_bytes_per_token", 1, 1e9);
   const double bandwidth = reader.Number("host_bytes_per_second", 1, 1e15);
-  const double hidden = reader.Number("swap_hidden", 0, 1);
   if (Status status = reader.Finish(); !status.ok()) return status;
-  // Out and in again.
-  file.swap_seconds = 2 * kv_bytes / bandwidth * (1 - hidden);
+  file.copy_token_seconds = kv_bytes / bandwidth;
   if (file.cost.step_seconds + file.cost.token_seconds <= 0) {
     return Status::InvalidArgument(origin +
                                    ": step_seconds and token_seconds are both 0, so time would stand still");

@@ -15,9 +15,7 @@ struct CostFile {
   StepCostModel cost;
   std::int32_t kv_tokens = 0;  // that the KV pool holds
   std::int32_t context_length = 0;
-  // What restoring a token costs when preempted KV lies in host memory; what a preemption costs with
-  // recomputing follows from `cost`.
-  double swap_seconds = 0;
+  double copy_token_seconds = 0;  // the KV of one token between device and host, one way
 };
 
 // InvalidArgument names the key. Every number must have a source: a key without its entry in "sources" is

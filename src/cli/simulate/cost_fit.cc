@@ -32,7 +32,6 @@ Result<std::string> MakeCostFile(const LearntCosts& learnt) {
   add("context_length", learnt.context_length, "the configuration of " + learnt.source);
   add("kv_bytes_per_token", learnt.kv_bytes_per_token, "the pool of " + learnt.source);
   add("host_bytes_per_second", learnt.host_bytes_per_second, "given, not measured");
-  add("swap_hidden", learnt.swap_hidden, "given, not measured");
   json["sources"] = sources;
   return json.dump(2) + '\n';
 }

@@ -17,7 +17,6 @@ struct LearntCosts {
   std::int32_t context_length = 0;
   double kv_bytes_per_token = 0;
   double host_bytes_per_second = 0;  // not learnt: given by the operator
-  double swap_hidden = 0;            // likewise
 };
 
 // JSON that ParseCostFile() reads. A decode step costs in the simulator just what the daemon predicts; a

@@ -27,6 +27,11 @@ SchedulerConfig ConfigOf(const SimulationOptions& options, const std::string& po
   config.block_tokens = options.block_tokens;
   const std::int32_t kv_tokens = options.kv_tokens > 0 ? options.kv_tokens : options.cost.kv_tokens;
   config.kv_blocks = kv_tokens / options.block_tokens;
+  const std::int64_t host_tokens = options.host_kv_tokens > 0 ? options.host_kv_tokens : 16LL * kv_tokens;
+  if (options.swap != SwapMode::kRecompute)
+    config.host_blocks = static_cast<std::int32_t>(host_tokens / options.block_tokens);
+  config.swap = options.swap;
+  config.future_admission = options.future_admission;
   config.context_length = options.workload.context_length;
   return config;
 }
@@ -54,9 +59,9 @@ Result<Run> RunOnce(const SimulationOptions& options, const std::string& policy,
     *scheduler = std::make_unique<StepScheduler>(config, std::move(oracle), std::move(learnt));
   }
   StepCostModel cost = options.cost.cost;
-  if (options.swap) cost.restore_seconds = options.cost.swap_seconds;
+  cost.copy_seconds = options.cost.copy_token_seconds * options.block_tokens;
   ManualClock clock;
-  Simulator simulator(scheduler->get(), &clock, cost);
+  Simulator simulator(scheduler->get(), &clock, cost, config.kv_blocks);
   if (policy == "request") simulator.ReturnAnswersTogether();
   const auto start = std::chrono::steady_clock::now();
   Result<SimulationReport> report = simulator.Run(run.requests);
@@ -88,6 +93,8 @@ struct Totals {
   double restored = 0;
   double computed = 0;
   Duration restoring{};
+  double copied_blocks = 0;
+  Duration waiting{};
   Duration busy{};
   Duration end{};
   double output_tokens = 0;
@@ -117,6 +124,8 @@ void Add(const SimulationOptions& options, const Run& run, Totals* totals, SimPo
   totals->restored += static_cast<double>(run.report.restored_tokens);
   totals->computed += static_cast<double>(run.report.computed_tokens);
   totals->restoring += run.report.restoring;
+  totals->copied_blocks += static_cast<double>(run.report.copied_blocks);
+  totals->waiting += run.report.waiting;
   totals->busy += run.report.busy;
   totals->end += run.report.end - TimePoint();
   point->steps += run.report.steps;
@@ -144,9 +153,11 @@ Result<SimPoint> RunPoint(const SimulationOptions& options, const std::string& p
   const double requests = std::max(totals.requests, 1.0);
   point.preemptions_per_request = totals.preemptions / requests;
   point.promotions_per_request = totals.promotions / requests;
+  point.copied_tokens_per_request = totals.copied_blocks * options.block_tokens / requests;
   point.restored_part = totals.computed > 0 ? totals.restored / totals.computed : 0;
   if (totals.busy > Duration::zero()) {
     point.restoring_part = ToSeconds(totals.restoring) / ToSeconds(totals.busy);
+    point.copying_part = ToSeconds(totals.waiting) / ToSeconds(totals.busy);
     point.busy_part = ToSeconds(totals.busy) / ToSeconds(totals.end);
     point.output_tokens_per_second = totals.output_tokens / ToSeconds(totals.end);
   }

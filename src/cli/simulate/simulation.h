@@ -26,7 +26,10 @@ struct SimulationOptions {
   std::int32_t max_batch_tokens = 2048;
   std::int32_t block_tokens = 16;
   std::int32_t kv_tokens = 0;  // 0: the cost model's
-  bool swap = false;           // preempted KV comes back from host memory; else it is computed again
+  // What becomes of preempted KV, and tokens that host memory holds of it; 0: sixteen times the device's.
+  SwapMode swap = SwapMode::kRecompute;
+  std::int32_t host_kv_tokens = 0;
+  bool future_admission = true;
   PolicySettings settings;
   double max_lost_part = SchedulerConfig{}.max_lost_part;
   bool tenant_fairness = false;

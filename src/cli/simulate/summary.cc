@@ -32,17 +32,17 @@ void SummarizeSamples(std::span<const Sample> samples, SimPoint* point) {
 std::string SimTable(std::span<const SimPoint> points) {
   std::string out = fmt::format(
       "{:<12} {:>5} {:>7} | {:>8} {:>8} {:>8} {:>8} | {:>8} {:>8} | {:>7} {:>7} | {:>6} | {:>7} {:>7} | "
-      "{:>6} {:>6}\n",
+      "{:>6} {:>6} | {:>7} {:>6}\n",
       "policy", "load", "req/s", "JCT mean", "p50", "p95", "p99", "s/token", "p95", "TTFT", "p95", "TPOT",
-      "slowdwn", "p95", "preemt", "redone");
+      "slowdwn", "p95", "preemt", "redone", "swapped", "waited");
   for (const SimPoint& p : points) {
     out += fmt::format(
         "{:<12} {:>5.2f} {:>7.3f} | {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} | {:>8.4f} {:>8.4f} | {:>7.2f} "
         "{:>7.2f} | "
-        "{:>6.4f} | {:>7.2f} {:>7.2f} | {:>6.2f} {:>5.1f}%\n",
+        "{:>6.4f} | {:>7.2f} {:>7.2f} | {:>6.2f} {:>5.1f}% | {:>7.0f} {:>5.1f}%\n",
         p.policy, p.load, p.rate, p.jct.mean, p.jct.p50, p.jct.p95, p.jct.p99, p.normalized.mean,
         p.normalized.p95, p.ttft.mean, p.ttft.p95, p.tpot.mean, p.slowdown.mean, p.slowdown.p95,
-        p.preemptions_per_request, 100 * p.restoring_part);
+        p.preemptions_per_request, 100 * p.restoring_part, p.copied_tokens_per_request, 100 * p.copying_part);
   }
   return out;
 }
@@ -65,6 +65,8 @@ nlohmann::json SimJson(std::span<const SimPoint> points) {
                     {"promotions_per_request", p.promotions_per_request},
                     {"restored_token_part", p.restored_part},
                     {"restoring_time_part", p.restoring_part},
+                    {"copied_tokens_per_request", p.copied_tokens_per_request},
+                    {"copying_time_part", p.copying_part},
                     {"busy_part", p.busy_part},
                     {"output_tokens_per_second", p.output_tokens_per_second},
                     {"steps", p.steps},

@@ -39,9 +39,11 @@ struct SimPoint {
   std::uint64_t refused = 0;
   double preemptions_per_request = 0;
   double promotions_per_request = 0;
-  double restored_part = 0;   // of the tokens computed, those whose KV had been there before
-  double restoring_part = 0;  // of the busy time, what those cost
-  double busy_part = 0;       // of the simulated time
+  double restored_part = 0;              // of the tokens computed, those whose KV had been there before
+  double restoring_part = 0;             // of the busy time, what those cost
+  double copied_tokens_per_request = 0;  // whose KV was copied between tiers
+  double copying_part = 0;               // of the busy time, waiting for copies
+  double busy_part = 0;                  // of the simulated time
   double output_tokens_per_second = 0;
   // About the simulation itself.
   std::uint64_t steps = 0;
