@@ -9,15 +9,16 @@ policy=${POLICY:-mlfq}
 kv_tokens=${KV_TOKENS:-6000}
 requests=${REQUESTS:-4000}
 setting=(--cost-model configs/cost/opt-13b-a100-40g.json --workload heavy-tail --max-sequences 64
-  --kv-tokens "$kv_tokens" --requests "$requests" --seeds "$seeds")
+  --kv-tokens "$kv_tokens")
 
-simulate swapping-reference "${setting[@]}" --policy fcfs --load 0.5 --requests 200 --seeds 1 >/dev/null
+simulate swapping-reference "${setting[@]}" --policy fcfs --load 0.5 --requests 200 >/dev/null
 saturation=$(python3 -c "import json, sys; print(json.load(open(sys.argv[1]))['setting']['saturation_requests_per_second'])" \
   "$out/swapping-reference.json")
 for load in 0.7 0.9; do
   rate=$(python3 -c "print($saturation * $load)")
   for swap in recompute reactive proactive; do
-    simulate "swapping-$load-$swap" "${setting[@]}" --policy "$policy" --rate "$rate" --swap "$swap"
+    simulate "swapping-$load-$swap" "${setting[@]}" --requests "$requests" --seeds "$seeds" --policy "$policy" \
+      --rate "$rate" --swap "$swap"
   done
   python3 - "$out" "$load" <<'PYTHON'
 import json, sys

@@ -126,6 +126,7 @@ void LengthModel::Build(Node* node) {
       best = std::min(best, work / ends);
     }
     node->mass[k] = static_cast<float>(mass[k]);
+    node->after[k] = static_cast<float>(after[k]);
     node->rank[k] = static_cast<float>(std::isfinite(best) ? std::max(best, 1.0) : age + 1);
     node->expected[k] = static_cast<float>(after[k] > 0 ? first_moment[k] / after[k] : 2 * (age + 1));
   }
@@ -154,6 +155,12 @@ double LengthModel::RankAfter(ClassId id, std::int32_t generated, double work) c
     if (ends > 0) best = std::min(best, (work * rest + spent + (rest - ends) * (last - age)) / ends);
   }
   return std::max(best, 1.0);
+}
+
+double LengthModel::Survival(ClassId id, std::int32_t generated, std::int32_t more) const {
+  const Node& node = At(id);
+  const double now = node.after[BucketOf(generated + 1)];
+  return now > 0 ? node.after[BucketOf(generated + more + 1)] / now : 1;
 }
 
 double LengthModel::ExpectedLength(ClassId id, std::int32_t generated) const {

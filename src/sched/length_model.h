@@ -55,6 +55,8 @@ class LengthModel {
   double Rank(ClassId id, std::int32_t generated) const;
   // The same, when `work` tokens' worth of work must be done before the next token (the prompt).
   double RankAfter(ClassId id, std::int32_t generated, double work) const;
+  // P(L > generated + more | L > generated).
+  double Survival(ClassId id, std::int32_t generated, std::int32_t more) const;
   // E[L | L > generated].
   double ExpectedLength(ClassId id, std::int32_t generated) const;
 
@@ -76,6 +78,7 @@ class LengthModel {
     Histogram counts{};
     // Built from the counts and the parents.
     Histogram mass{};      // sums to 1
+    Histogram after{};     // P(L in this bucket or later)
     Histogram rank{};      // by bucket, at the age just before it
     Histogram expected{};  // E[L | L in this bucket or later]
   };

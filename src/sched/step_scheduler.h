@@ -84,14 +84,6 @@ class StepScheduler final : public Scheduler {
     void Remove(const Sequence& sequence);
   };
 
-  // What a running sequence will hold; see step_scheduler_future.cc.
-  struct Expected {
-    PriorityClass priority = PriorityClass::kInteractive;
-    bool late = false;
-    double remaining = 0;  // tokens until it ends
-    double held = 0;       // blocks of its own, now
-  };
-
   struct ByRank {
     bool operator()(const Sequence* a, const Sequence* b) const { return a->rank < b->rank; }
   };
@@ -118,8 +110,9 @@ class StepScheduler final : public Scheduler {
   void StartBudget();
   std::int32_t ChunkFor(const Sequence& sequence) const;
   Admission TryAdmit(Sequence* candidate, StepPlan* plan);
-  bool FitsFuture(const Sequence& candidate);
-  Expected Expectation(const Sequence& sequence, std::int32_t own_tokens) const;
+  bool FitsFuture(const Sequence& candidate) const;
+  double OwnBlocks(std::int32_t tokens) const;
+  double ExpectedBlocks(const Sequence& sequence, double own, std::int32_t ahead) const;
   Admission AdmitOrMakeRoom(Sequence* candidate, WaitReason otherwise);
   bool Admit(Sequence* candidate);
   std::int64_t BlocksWanted(const Sequence& candidate, const Demand& demand) const;
@@ -127,6 +120,7 @@ class StepScheduler final : public Scheduler {
   std::int32_t CountVictims(const Sequence& candidate, std::int64_t available);
   bool MayPreempt(const Sequence& candidate, const Sequence& victim);
   double SecondsToRestore(std::int32_t tokens) const;
+  double CopySeconds(std::int32_t blocks) const;
   const Sequence* WorthWaitingFor(const Sequence& candidate) const;
   void Preempt(Sequence* victim, const Sequence* by, PreemptionCause cause, StepPlan* plan);
   void LeaveRunning(Sequence* sequence);
@@ -221,8 +215,6 @@ class StepScheduler final : public Scheduler {
   std::int64_t room_wanted_ = 0;        // blocks for the first who waits, to be made ready for it
   const Sequence* room_for_ = nullptr;  // that one
   std::vector<std::pair<double, Sequence*>> swap_order_;
-  std::vector<Expected> future_;
-  bool future_is_stale_ = true;
 
   // Why those who were not let in were not, see step_scheduler_explain.cc.
   std::uint64_t notes_in_ = 0;       // the last plan that let anybody in or not; they are counted

@@ -1,63 +1,60 @@
-// Admission by the expected peak of what running sequences will hold (Past-Future, arXiv:2507.10150; ASPLOS
-// 2025).
+// Admission by the expected peak of what running sequences will hold (Past-Future, ASPLOS 2025).
 //
-// Each running sequence grows by a token a step until it ends, when it gives back all it has; when it ends is
-// told by the lengths of earlier answers like it. The peak lies right before one of them ends. A newcomer is
-// let in if the peak with it fits into the pool: then nobody is likely to be pushed out by the growth of
-// others.
+// Each running sequence grows by a token a step until it ends, when it gives back all it has; how likely it
+// is to be there after so many more tokens is told by the lengths of earlier answers like it. A newcomer is
+// let in if what all of them are expected to hold fits into the pool at any time until the newcomer itself is
+// expected to end: then it is not likely to be pushed out by the growth of others. Those behind it in the
+// order do not stand in its way: they are the ones to be pushed out.
+//
+// The paper draws each length once and takes the peak of the sum. With heavy tails single draws, and even
+// more so their means, stand for answers that hardly ever get so long; probabilities use all of the history.
 #include <algorithm>
-#include <tuple>
+#include <array>
 #include <utility>
 
 #include "sched/step_scheduler.h"
 
 namespace skipjack {
+namespace {
 
-StepScheduler::Expected StepScheduler::Expectation(const Sequence& sequence, std::int32_t own_tokens) const {
-  const double length = std::min<double>(
-      learnt_->lengths.ExpectedLength(sequence.length_class, sequence.generated()), sequence.max_tokens);
-  return {.priority = sequence.priority,
-          .late = sequence.late,
-          .remaining = std::max(length - sequence.generated(), 1.0),
-          .held = static_cast<double>(kv_.BlocksFor(own_tokens))};
+// Tokens ahead at which the future is looked at.
+constexpr std::array<std::int32_t, 11> kAhead = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
+}  // namespace
+
+// What it holds alone: blocks that it shares with others stay when it ends.
+double StepScheduler::OwnBlocks(std::int32_t tokens) const {
+  return static_cast<double>(kv_.BlocksFor(std::max(tokens, 0)));
 }
 
-bool StepScheduler::FitsFuture(const Sequence& candidate) {
+double StepScheduler::ExpectedBlocks(const Sequence& sequence, double own, std::int32_t ahead) const {
+  if (sequence.generated() + ahead >= sequence.max_tokens) return 0;
+  const double lives = learnt_->lengths.Survival(sequence.length_class, sequence.generated(), ahead);
+  return lives * (own + static_cast<double>(ahead) / config_.block_tokens);
+}
+
+bool StepScheduler::FitsFuture(const Sequence& candidate) const {
   if (!config_.future_admission || rules_.reserves_max_tokens || running_.empty()) return true;
   if (!learnt_->lengths.informed()) return true;
-  const auto longest_first = [](const Expected& a, const Expected& b) { return a.remaining > b.remaining; };
-  if (std::exchange(future_is_stale_, false)) {
-    future_.clear();
-    for (const Sequence* sequence : running_) {
-      future_.push_back(Expectation(*sequence, sequence->size() - sequence->cached_tokens));
-    }
-    std::ranges::sort(future_, longest_first);
-  }
-  double shared = kv_.pool().used();  // stays when somebody ends: others hold it too
-  for (const Expected& expected : future_) shared -= expected.held;
+  double shared = kv_.pool().used();
+  for (const Sequence* sequence : running_) shared -= OwnBlocks(sequence->size() - sequence->cached_tokens);
+  shared = std::max(shared, 0.0);
   const auto matched = static_cast<std::int32_t>(match_.blocks.size()) - match_.swapped - match_.unreferenced;
-  const Expected newcomer = Expectation(candidate, candidate.size() - matched * config_.block_tokens);
-
-  // Before the k-th longest ends, the k longest are there and each has grown as much.
-  double held = std::max(shared, 0.0);
-  double count = 0;
-  double peak = 0;
-  const auto add = [&](const Expected& expected) {
-    held += expected.held;
-    count += 1;
-    peak = std::max(peak, held + count * expected.remaining / config_.block_tokens);
-  };
-  bool added = false;
-  for (const Expected& expected : future_) {
-    if (!added && longest_first(newcomer, expected)) {
-      add(newcomer);
-      added = true;
+  const double own = OwnBlocks(candidate.size() - matched * config_.block_tokens);
+  const double left =
+      learnt_->lengths.ExpectedLength(candidate.length_class, candidate.generated()) - candidate.generated();
+  const auto last = static_cast<std::int32_t>(std::max(left - 1, 1.0));
+  for (const std::int32_t look : kAhead) {
+    const std::int32_t ahead = std::min(look, last);
+    double held = shared + ExpectedBlocks(candidate, own, ahead);
+    for (const Sequence* sequence : running_) {
+      if (!(sequence->rank < candidate.rank)) break;
+      held += ExpectedBlocks(*sequence, OwnBlocks(sequence->size() - sequence->cached_tokens), ahead);
     }
-    if (std::tie(expected.priority, expected.late) <= std::tie(newcomer.priority, newcomer.late))
-      add(expected);
+    if (held > kv_.pool().total()) return false;
+    if (ahead == last) break;
   }
-  if (!added) add(newcomer);
-  return peak <= kv_.pool().total();
+  return true;
 }
 
 }  // namespace skipjack

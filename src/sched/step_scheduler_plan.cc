@@ -20,6 +20,9 @@ constexpr std::int32_t kLeastChunk = 16;
 
 constexpr std::int32_t kFewBlocks = 2;
 
+// Of the time of copies that are made ahead of need, what others are taken to notice.
+constexpr double kNotHidden = 0.1;
+
 // The time over which work lost may exceed its part: a burst of arrivals may preempt everybody once.
 constexpr double kLostAllowance = 30;
 
@@ -95,7 +98,6 @@ void StepScheduler::StartBudget() {
   budget_ = config_.max_batch_tokens;
   budget_seconds_.reset();
   first_chunk_ = true;
-  future_is_stale_ = true;
   demand_ = {};
   StepLoad decoding;
   for (const Sequence* sequence : running_) {
@@ -229,15 +231,15 @@ bool StepScheduler::Admit(Sequence* candidate) {
     prefix_query_tokens_ += static_cast<std::uint64_t>(candidate->prompt_tokens);
     prefix_hit_tokens_ += static_cast<std::uint64_t>(candidate->cached_tokens);
   }
-  // What was found in the cache was not lost.
+  // What had stayed in the device was not lost.
   if (const double booked = std::exchange(candidate->lost_seconds, 0); booked > 0) {
     const std::int32_t lost = std::max(candidate->most_computed - candidate->computed, 0);
-    lost_seconds_ = std::max(lost_seconds_ + std::min(SecondsToRestore(lost), booked) - booked, 0.0);
+    const double cost = learnt_->latency.ChunkSeconds(lost, 0) + CopySeconds(match_.swapped);
+    lost_seconds_ = std::max(lost_seconds_ + std::min(cost, booked) - booked, 0.0);
   }
   if (!std::exchange(candidate->admitted_before, true) && candidate->share_of.has_value()) {
     shares_.Start(*candidate->share_of, candidate->expected_service);
   }
-  future_is_stale_ = true;
   Move(candidate, SequencePhase::kPrefilling);
   demand_.Add(*candidate);
   return true;
@@ -303,13 +305,17 @@ const Sequence* StepScheduler::WorthWaitingFor(const Sequence& candidate) const 
   return nullptr;
 }
 
-// What bringing so many tokens back takes off everybody's time, if they do not stay in the device. Copies
-// that are made ahead of need take nothing.
+// What bringing so many tokens back takes off everybody's time, if they do not stay in the device.
 double StepScheduler::SecondsToRestore(std::int32_t tokens) const {
   const double computing = learnt_->latency.ChunkSeconds(tokens, 0);
   if (!kv_.swaps() || !kv_.swap_space().HasRoom()) return computing;
-  if (swaps_ahead()) return 0;
-  return std::min(computing, 2 * kv_.BlocksFor(tokens) * learnt_->latency.copy_seconds(Tier::kHost));
+  return std::min(computing, CopySeconds(kv_.BlocksFor(tokens)));
+}
+
+// The same of copying so many blocks out and in again.
+double StepScheduler::CopySeconds(std::int32_t blocks) const {
+  const double copying = 2 * blocks * learnt_->latency.copy_seconds(Tier::kHost);
+  return swaps_ahead() ? copying * kNotHidden : copying;
 }
 
 void StepScheduler::Preempt(Sequence* victim, const Sequence* by, PreemptionCause cause, StepPlan* plan) {
@@ -329,7 +335,6 @@ void StepScheduler::Preempt(Sequence* victim, const Sequence* by, PreemptionCaus
 // It loses its seat and its hold on its blocks, and waits.
 void StepScheduler::LeaveRunning(Sequence* sequence) {
   const std::int32_t blocks = sequence->table.size();
-  future_is_stale_ = true;
   kv_.Release(&sequence->table, /*wanted=*/true);
   sequence->computed = 0;
   sequence->scheduled = 0;

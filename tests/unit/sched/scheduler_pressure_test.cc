@@ -259,5 +259,37 @@ TEST(SchedulerPressure, PoliciesMayChangeTheirMindAndPreempt) {
   EXPECT_EQ(harness.Generated(1).size(), 10u);
 }
 
+// 40 answers of 40 tokens each have been seen. Prompts of 20 tokens take 5 blocks, and 15 at the end: two fit
+// into 30 blocks, a third would be pushed out before long.
+TEST(SchedulerFuture, NobodyIsLetInWhoIsExpectedToBePushedOut) {
+  for (const bool looks : {true, false}) {
+    SchedulerConfig config;
+    config.max_sequences = 8;
+    config.max_batch_tokens = 256;
+    config.block_tokens = 4;
+    config.kv_blocks = 30;
+    config.context_length = 200;
+    config.prefix_cache = false;
+    config.future_admission = looks;
+    SchedulerHarness harness(config);
+    SequenceId next = 1;
+    const auto end_at_40 = [&](std::vector<SliceOutcome>* outcomes) {
+      for (SliceOutcome& outcome : *outcomes)
+        outcome.finished = harness.Generated(outcome.sequence).size() == 39;
+    };
+    for (int i = 0; i < 40; ++i) {
+      ASSERT_TRUE(harness.Submit(next++, Range(0, 20), 80).ok());
+      while (harness.Step(end_at_40)) {
+      }
+    }
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(harness.Submit(next++, Range(0, 20), 80).ok());
+    harness.Step(end_at_40);
+    EXPECT_EQ(harness.scheduler().Stats().running, looks ? 2 : 3);
+    while (harness.Step(end_at_40)) {
+    }
+    EXPECT_EQ(harness.scheduler().Stats().preemptions > 0, !looks);
+  }
+}
+
 }  // namespace
 }  // namespace skipjack
