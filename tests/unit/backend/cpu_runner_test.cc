@@ -76,10 +76,10 @@ TEST(CpuRunnerTest, RefusesOptionsOutOfRange) {
 
 TEST(CpuRunnerTest, NamesBothSizesWhenMemoryDoesNotSuffice) {
   CpuRunnerOptions options = SmallOptions();
-  options.limits.kv_blocks = 1 << 30;
+  options.limits.kv_blocks = 1 << 29;
   const Status status = CreateCpuRunner(SomeModel(), options, nullptr).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  const std::int64_t pool = CpuKvLayout(SomeModel()->config(), options).block_bytes << 30;
+  const std::int64_t pool = CpuKvLayout(SomeModel()->config(), options).block_bytes << 29;
   EXPECT_NE(status.message().find("KV cache " + std::to_string(pool)), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("available"), std::string::npos);
 }

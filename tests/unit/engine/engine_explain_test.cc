@@ -39,6 +39,7 @@ class EngineExplainTest : public ::testing::Test {
   EngineExplainTest() {
     setup_.clock = &clock_;
     setup_.scheduler.max_sequences = 1;
+    setup_.max_interrupted_part = 0;
     setup_.on_forward = [this](const StepBatch&) {
       clock_.Advance(step_time_);
       return gate_.Pass();

@@ -42,6 +42,7 @@ class NotingRunner final : public ModelRunner {
     for (const BatchSlice& slice : batch.slices) logits.rows += slice.logits_rows;
     return logits;
   }
+  void CopyBlocks(std::span<const BlockCopy> /*copies*/, CopyReport* /*report*/) override {}
   void ParallelFor(std::int32_t count, const std::function<void(std::int32_t)>& body) override {
     for (std::int32_t i = 0; i < count; ++i) body(i);
   }

@@ -72,6 +72,17 @@ TEST(KvBudgetTest, ConfiguredMemoryIsTakenAsItIs) {
   EXPECT_EQ(budget->context_length, 64);
 }
 
+TEST(KvBudgetTest, LowerTiersHoldAsManyBlocksAsFit) {
+  ModelEntry entry = Entry();
+  entry.kv.host_memory = 2999;
+  entry.kv.disk_size = 5000;
+  const auto budget =
+      PlanKvBudget(entry, {.model_context = 100, .block_bytes = 1000, .machine_bytes = 1'000'000});
+  ASSERT_TRUE(budget.ok());
+  EXPECT_EQ(budget->host_blocks, 2);
+  EXPECT_EQ(budget->disk_blocks, 5);
+}
+
 TEST(KvBudgetTest, NotEvenOneBlockIsAnError) {
   ModelEntry entry = Entry();
   entry.kv.device_memory = 999;

@@ -76,9 +76,21 @@ TEST(ModelLoaderTest, RefusesWhatThisVersionLacks) {
   entry.backend = "cuda";
   EXPECT_EQ(LoadStatus(entry).code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("this version computes on the CPU only"));
-  entry = Entry();
+}
+
+TEST(ModelLoaderTest, LowerTiersAreSetUpAndADiskThatCannotBeUsedIsNamed) {
+  ModelEntry entry = Entry();
   entry.kv.host_memory = 1 << 20;
-  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("kv.host_memory"));
+  entry.kv.disk_path = ::testing::TempDir();
+  entry.kv.disk_size = 1 << 20;
+  const auto model = LoadServedModel(entry, 100, {});
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  const SchedulerStats stats = (*model)->engine->Stats().scheduler;
+  EXPECT_GT(stats.host_blocks_total, 0);
+  EXPECT_EQ(stats.disk_blocks_total, stats.host_blocks_total);
+  EXPECT_EQ(stats.disk_blocks_free, stats.disk_blocks_total);
+  entry.kv.disk_path = "/proc/nothing";
+  EXPECT_THAT(LoadStatus(entry).message(), HasSubstr("kv.disk.path: no file can be made in '/proc/nothing'"));
 }
 
 TEST(ModelLoaderTest, ACancelledLoadEndsWhilePacking) {
