@@ -93,6 +93,9 @@ void ReadKv(ConfigSection section, KvSettings* kv) {
   if (kv->disk_path.empty() != (kv->disk_size == 0)) {
     disk.Error(kv->disk_path.empty() ? "path" : "size", "path and size must both be given, or neither");
   }
+  if (kv->swap == "reactive" && kv->disk_size > 0 && kv->host_memory == 0) {
+    section.Error("swap", "reactive needs host_memory: no step waits for a disk to be written");
+  }
   section.Finish();
 }
 

@@ -77,8 +77,12 @@ std::int32_t StepScheduler::CopyBudget() const {
 
 // Whether anything leaves the device that somebody waits for.
 bool StepScheduler::PlanSwaps(TimePoint now) {
-  if (!swaps_ahead()) return false;
+  if (!kv_.swaps()) return false;
   std::int32_t budget = CopyBudget();
+  if (!swaps_ahead()) {
+    kv_.Demote(config_.host_blocks / kHostIdleDivisor, budget);
+    return false;
+  }
   const std::int64_t idle = IdleBlocks();
   const std::int64_t missing = idle + room_wanted_ - kv_.ready();
   std::int32_t out = 0;

@@ -8,6 +8,7 @@ import pytest
 from conftest import make_config
 
 MEBIBYTE = 1 << 20
+BLOCK = 16 * 512  # bytes of a block of the tiny model
 
 
 def prompts(count):
@@ -18,14 +19,16 @@ def prompts(count):
 def answer(stub, pb, text, **fields):
     call = stub.Generate(pb.GenerateRequest(text=text, sampling=pb.SamplingParams(
         max_tokens=100, ignore_eos=True, temperature=0), **fields))
-    return "".join(event.delta.text for event in call if event.HasField("delta"))
+    return "".join(delta.text for event in call for delta in event.deltas)
 
 
 @pytest.mark.parametrize("swap", ["recompute", "reactive", "proactive"])
 @pytest.mark.parametrize("lower", ["none", "host", "disk", "both", "small"])
 def test_answers_do_not_depend_on_where_kv_was(start_daemon, stubs, tmp_path, swap, lower):
+    if swap == "reactive" and lower == "disk":
+        pytest.skip("refused by the configuration")
     pb, inference_grpc = stubs[0], stubs[1]
-    kv = {"device_memory": device_bytes(start_daemon, blocks=40), "swap": swap}
+    kv = {"device_memory": 64 * BLOCK, "swap": swap}
     if lower in ("host", "both"):
         kv["host_memory"] = 8 * MEBIBYTE
     if lower == "small":
@@ -55,11 +58,3 @@ def test_answers_do_not_depend_on_where_kv_was(start_daemon, stubs, tmp_path, sw
     copied = page.metric("skipjack_kv_copied_blocks_total")
     assert (copied > 0) == (swap != "recompute" and lower != "none")
     assert page.metric("skipjack_kv_failed_copies_total") == 0
-    assert list(tmp_path.glob("*.kv")) == []
-
-
-def device_bytes(start_daemon, blocks):
-    """What so many blocks of the tiny model take."""
-    return blocks * 16 * 1024
-
-

@@ -79,6 +79,7 @@ models:
       block_tokens: 32
       device_memory: 1GiB
       host_memory: 2GiB
+      swap: reactive
       disk: {path: /d, size: 3GiB}
       dtype: f32
       prefix_cache: false
@@ -125,6 +126,7 @@ log: {level: debug, format: json}
   EXPECT_EQ(model.kv.block_tokens, 32);
   EXPECT_EQ(model.kv.device_memory, 1ll << 30);
   EXPECT_EQ(model.kv.host_memory, 2ll << 30);
+  EXPECT_EQ(model.kv.swap, "reactive");
   EXPECT_EQ(model.kv.disk_path, "/d");
   EXPECT_EQ(model.kv.disk_size, 3ll << 30);
   EXPECT_EQ(model.kv.dtype, "f32");
@@ -329,6 +331,12 @@ TEST(DaemonConfigTest, DiskNeedsPathAndSize) {
   EXPECT_THAT(ModelError("    kv: {disk: {path: d}}\n"), HasSubstr("models[0].kv.disk.size"));
   EXPECT_THAT(ModelError("    kv: {disk: {size: 1GiB}}\n"), HasSubstr("models[0].kv.disk.path"));
   EXPECT_TRUE(Parse(kModels + "    kv: {disk: {path: \"\", size: 0}}\n").ok());
+}
+
+TEST(DaemonConfigTest, ReactiveSwappingNeedsHostMemoryBesideADisk) {
+  const std::string disk = "    kv: {swap: reactive, disk: {path: d, size: 1GiB}";
+  EXPECT_THAT(ModelError(disk + "}\n"), HasSubstr("models[0].kv.swap"));
+  EXPECT_TRUE(Parse(kModels + disk + ", host_memory: 1GiB}\n").ok());
 }
 
 TEST(DaemonConfigTest, AllErrorsAreReportedTogetherUpToALimit) {
