@@ -59,7 +59,7 @@ LatencyModel::LatencyModel(const LatencyCoefficients& learnt) : coefficients_(le
 }
 
 void LatencyModel::Observe(const StepLoad& load, Duration duration) {
-  if (duration <= Duration::zero()) return;
+  if (duration <= Duration::zero() || load.decoders + load.prompt_tokens <= 0) return;
   Vector terms = {1, load.decoders, load.context, load.prompt_tokens, load.prompt_pairs};
   for (std::size_t i = 0; i < kTerms; ++i) terms[i] /= kScales[i];
   const double seconds = ToSeconds(duration);

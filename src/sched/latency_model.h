@@ -48,7 +48,7 @@ class LatencyModel {
   // Starts from what an earlier run learnt.
   explicit LatencyModel(const LatencyCoefficients& learnt);
 
-  // A step ended. Ignores durations that are not positive. Allocates nothing.
+  // A step ended. Ignores durations that are not positive, and steps that only copied KV. Allocates nothing.
   void Observe(const StepLoad& load, Duration duration);
 
   bool fitted() const { return fitted_; }

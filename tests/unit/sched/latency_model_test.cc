@@ -143,5 +143,17 @@ TEST(LatencyModel, StartsFromWhatWasLearntBefore) {
   EXPECT_NEAR(ToSeconds(model.iteration()), 0.01812, 1e-8);
 }
 
+// What copies between tiers take says nothing about computing.
+TEST(LatencyModel, StepsThatComputeNothingTeachNothing) {
+  LatencyModel model;
+  for (int i = 0; i < 100; ++i) model.Observe({}, std::chrono::seconds(1));
+  EXPECT_FALSE(model.fitted());
+  for (int i = 0; i < 100; ++i) {
+    model.Observe({.decoders = 1, .context = 10}, std::chrono::milliseconds(10));
+    model.Observe({}, std::chrono::seconds(1));
+  }
+  EXPECT_NEAR(model.StepSeconds({.decoders = 1, .context = 10}), 0.01, 1e-3);
+}
+
 }  // namespace
 }  // namespace skipjack
