@@ -7,7 +7,7 @@ namespace skipjack {
 namespace {
 
 constexpr std::int64_t kPerOctave = 4;
-// Ahead of every level there is: those who were promoted for life.
+// Ahead of every level there is: those who were promoted.
 constexpr std::int64_t kFront = -1;
 
 }  // namespace
@@ -41,8 +41,8 @@ double IndexPolicy::SeatsTaken(double context) const {
 }
 
 PolicyKey IndexPolicy::KeyOf(const SequenceSnapshot& sequence) const {
-  if (sequence.promoted_for_life) return FifoKey(kFront, sequence);
   if (!learnt_.lengths.informed()) return FifoKey(kPerOctave * mlfq_.LevelOf(sequence), sequence);
+  if (sequence.promoted) return FifoKey(kFront, sequence);
   const double octaves = std::log2(std::max(RankOf(sequence), 1.0));
   return FifoKey(static_cast<std::int64_t>(std::floor(static_cast<double>(kPerOctave) * octaves)), sequence);
 }
@@ -59,10 +59,10 @@ std::int64_t IndexPolicy::BandOf(std::int64_t level) const {
 }
 
 std::optional<Promotion> IndexPolicy::PromotionOf(const SequenceSnapshot& sequence) const {
-  if (sequence.promoted_for_life) return std::nullopt;
+  if (sequence.promoted) return std::nullopt;
   if (!learnt_.lengths.informed()) return mlfq_.PromotionOf(sequence);
   if (settings_.ageing_bound <= Duration::zero()) return std::nullopt;
-  return Promotion{.after = settings_.ageing_bound, .for_life = true};
+  return Promotion{.after = settings_.ageing_bound};
 }
 
 Duration IndexPolicy::ServiceBetween(std::int64_t ahead, std::int64_t behind) const {

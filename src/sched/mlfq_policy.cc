@@ -17,10 +17,11 @@ PolicyKey FifoKey(std::int64_t level, const SequenceSnapshot& sequence) {
 }
 
 std::int64_t MlfqPolicy::LevelOf(const SequenceSnapshot& sequence) const {
+  if (sequence.promoted) return 0;
   const std::int64_t quantum = Quantum().count();
   // The first i with q 2^i >= the prompt's time.
   std::int64_t join = 0;
-  if (sequence.promotions == 0 && sequence.expected_prefill > Duration::zero()) {
+  if (sequence.expected_prefill > Duration::zero()) {
     const auto quanta = static_cast<std::uint64_t>((sequence.expected_prefill.count() - 1) / quantum);
     join = std::min<std::int64_t>(std::bit_width(quanta), kMostLevel);
   }
@@ -40,7 +41,8 @@ bool MlfqPolicy::MayPreempt(const SequenceSnapshot& waiting, const SequenceSnaps
 
 std::optional<Promotion> MlfqPolicy::PromotionOf(const SequenceSnapshot& sequence) const {
   if (settings_.starvation_bound <= Duration::zero() || sequence.key->level == 0) return std::nullopt;
-  return Promotion{.after = settings_.starvation_bound};
+  return Promotion{.after = settings_.starvation_bound,
+                   .service = Quantum() * (std::int64_t{1} << LevelOf(sequence))};
 }
 
 Duration MlfqPolicy::ServiceBetween(std::int64_t ahead, std::int64_t behind) const {

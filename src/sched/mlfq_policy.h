@@ -4,7 +4,9 @@
 // whose quantum holds its prompt: a long prompt skips the queues it would only pass through. Whoever has used
 // up a quantum sinks to the next queue. Within a queue it is first come, first served: who sinks or is
 // promoted goes to the back of its new queue, who is pushed out keeps its place. Whoever was not served for
-// the starvation bound goes to the first queue and starts anew.
+// the starvation bound goes to the first queue. FastServe lets it start anew there; here it stays for the
+// quantum of the queue that it left, without sinking through those in between, so that being promoted is
+// worth bringing its KV back.
 #pragma once
 
 #include "sched/policy.h"

@@ -50,11 +50,10 @@ struct SequenceSnapshot {
   std::int32_t computed_tokens = 0;  // tokens whose KV is in the pool now
   std::int32_t cached_tokens = 0;    // prompt tokens that were found in the prefix cache at first admission
   std::int32_t preemptions = 0;
-  std::int32_t promotions = 0;  // for having waited too long
-  bool promoted_for_life = false;
+  bool promoted = false;  // goes first, for having waited too long
 
   TimePoint observed_at = {};      // when this snapshot was taken
-  Duration attained = {};          // wall time of the steps that served it, since it came or was promoted
+  Duration attained = {};          // wall time of the steps that served it
   Duration expected_prefill = {};  // of the prompt's uncached part, as predicted when it came; 0: unknown
   LengthModel::ClassId length_class = LengthModel::kAll;
   std::optional<PolicyKey> key = {};  // what the policy said last; none for a newcomer
@@ -86,13 +85,13 @@ struct AdmissionRules {
   bool closed_batches = false;       // nobody joins while anybody runs
 };
 
-// What becomes of a sequence that was not served for so long.
+// What becomes of a sequence that was not served for so long: it is promoted, which the policy sees in its
+// snapshot. Only a fifth of the seats and of the KV pool may be held by promoted sequences (by one at least):
+// beyond saturation everybody waits for longer than any bound, and were all promoted, all would be served in
+// turn and end together at last.
 struct Promotion {
   Duration after = {};
-  // It keeps its new place until it ends. Only a fifth of the seats and of the KV pool may be held like this
-  // at a time (by one sequence at least), so that an overloaded server does not fall back to serving
-  // everybody in turn.
-  bool for_life = false;
+  std::optional<Duration> service = {};  // that it gets before it loses its new place; none: it keeps it
 };
 
 class Policy {

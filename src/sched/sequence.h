@@ -67,8 +67,9 @@ struct Sequence {
   Duration attained{};
   TimePoint last_served;  // when its last step ended; its arrival before
   std::int32_t promotions = 0;
-  bool promoted_for_life = false;
-  std::int32_t promoted_blocks = 0;  // that it needed then
+  bool promoted = false;
+  Duration promoted_until = {};      // what it will have attained when that ends
+  std::int32_t promoted_blocks = 0;  // that it needed when it was promoted
   bool late = false;
   std::int64_t share = 0;
   double expected_service = 0;  // for FairShare, as long as it has not started

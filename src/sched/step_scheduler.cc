@@ -19,7 +19,7 @@ std::string Describe(const Sequence& sequence) {
          std::to_string(sequence.max_blocks) + " scheduled " + std::to_string(sequence.scheduled) +
          " preemptions " + std::to_string(sequence.preemptions) + " level " +
          std::to_string(sequence.rank.policy.level) + (sequence.late ? " late" : "") +
-         (sequence.promoted_for_life ? " promoted" : "");
+         (sequence.promoted ? " promoted" : "");
 }
 
 }  // namespace
@@ -160,6 +160,7 @@ void StepScheduler::Serve(Sequence* sequence, Duration elapsed) {
   const std::int32_t fresh = end - std::max(sequence->most_computed, sequence->computed);
   if (fresh <= 0) return;
   sequence->attained += elapsed;
+  if (sequence->promoted && sequence->attained >= sequence->promoted_until) EndPromotion(sequence);
   if (!sequence->share_of.has_value()) return;
   const std::int32_t prompt =
       std::clamp(sequence->prompt_tokens - std::max(sequence->most_computed, sequence->computed), 0, fresh);
@@ -203,8 +204,7 @@ bool StepScheduler::Advance(Sequence* sequence) {
 // It ends: its share and its place among the promoted are free.
 void StepScheduler::Depart(Sequence* sequence) {
   CountLevel(*sequence, -1);
-  if (std::exchange(sequence->promoted_for_life, false)) --promoted_for_life_;
-  promoted_blocks_ -= std::exchange(sequence->promoted_blocks, 0);
+  EndPromotion(sequence);
   lost_seconds_ = std::max(lost_seconds_ - std::exchange(sequence->lost_seconds, 0), 0.0);
   if (!sequence->share_of.has_value()) return;
   if (!sequence->admitted_before) shares_.Start(*sequence->share_of, sequence->expected_service);

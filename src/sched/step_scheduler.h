@@ -67,6 +67,8 @@ class StepScheduler final : public Scheduler {
   Status CheckInvariants() const;
   // Comparisons made and sequences passed over in the waiting queue: its cost without a clock.
   std::uint64_t queue_work() const { return waiting_.work(); }
+  // Sequences that go first now for having waited.
+  std::int32_t promoted() const { return promoted_; }
   const KvManager& kv() const { return kv_; }
   const Learnt& learnt() const { return *learnt_; }
 
@@ -95,7 +97,10 @@ class StepScheduler final : public Scheduler {
   void LeaveReviews(Sequence* sequence);
   void ReviewWaiting(TimePoint now);
   bool ReviewStarving(Sequence* sequence, TimePoint now);
-  bool HasRoomForLife(const Sequence& sequence) const;
+  bool HasRoomToPromote(const Sequence& sequence) const;
+  // `service`: what it gets before that ends; none: until the sequence ends.
+  void Promote(Sequence* sequence, std::optional<Duration> service);
+  void EndPromotion(Sequence* sequence);
   bool IsLate(const Sequence& sequence, TimePoint now) const;
   std::optional<TimePoint> LateAt(const Sequence& sequence) const;
   Rank RankOf(const Sequence& sequence, TimePoint now) const;
@@ -178,7 +183,7 @@ class StepScheduler final : public Scheduler {
   WaitingQueue waiting_;  // kWaiting, kPreempted
   ReviewQueue starving_;  // of these: by promote_at
   ReviewQueue expiring_;  // and by late_at
-  std::int32_t promoted_for_life_ = 0;
+  std::int32_t promoted_ = 0;
   std::int32_t promoted_blocks_ = 0;  // that those needed when they were promoted
   double lost_seconds_ = 0;           // predicted work lost to preemptions by order that is not paid off yet
   FairShare shares_;

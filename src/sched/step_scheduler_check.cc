@@ -85,12 +85,12 @@ Status StepScheduler::CheckInvariants() const {
   std::int32_t promoted = 0;
   std::int32_t promoted_blocks = 0;
   for (const auto& [id, sequence] : sequences_) {
-    promoted += sequence->promoted_for_life ? 1 : 0;
+    promoted += sequence->promoted ? 1 : 0;
     promoted_blocks += sequence->promoted_blocks;
   }
-  if (promoted != promoted_for_life_ || promoted_blocks != promoted_blocks_) {
-    return Status::Internal("scheduler: " + std::to_string(promoted) + " promoted for life, counted as " +
-                            std::to_string(promoted_for_life_));
+  if (promoted != promoted_ || promoted_blocks != promoted_blocks_) {
+    return Status::Internal("scheduler: " + std::to_string(promoted) + " promoted, counted as " +
+                            std::to_string(promoted_));
   }
   for (const Sequence* sequence : running_) {
     if (Status status = CheckRunning(*sequence, kv_, in_flight_ || repeat_); !status.ok()) return status;

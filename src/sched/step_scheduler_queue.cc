@@ -10,7 +10,7 @@ namespace {
 // Bounds what one plan spends on a crowd that has waited equally long; the rest follows in the next one.
 constexpr int kMostReviews = 64;
 
-// Of the seats and of the blocks, what sequences promoted for life may hold.
+// Of the seats and of the blocks, what promoted sequences may hold.
 constexpr std::int32_t kPromotedDivisor = 5;
 
 }  // namespace
@@ -101,27 +101,34 @@ bool StepScheduler::ReviewStarving(Sequence* sequence, TimePoint now) {
   // Asked again: the policy may have learnt something since.
   const std::optional<Promotion> promotion = policy_->PromotionOf(sequence->Snapshot(now));
   const bool promote = promotion.has_value() && sequence->last_served + promotion->after <= now;
-  if (promote && promotion->for_life && !HasRoomForLife(*sequence)) return false;
+  if (promote && !HasRoomToPromote(*sequence)) return false;
   LeaveQueue(sequence);
   if (promote) {
-    ++promotions_;
-    ++sequence->promotions;
-    sequence->attained = Duration::zero();
-    if (promotion->for_life) {
-      sequence->promoted_for_life = true;
-      sequence->promoted_blocks = kv_.BlocksFor(sequence->size());
-      promoted_blocks_ += sequence->promoted_blocks;
-      ++promoted_for_life_;
-    }
+    Promote(sequence, promotion->service);
     Rerank(sequence, now);
   }
   EnterQueue(sequence, now);
   return true;
 }
 
-bool StepScheduler::HasRoomForLife(const Sequence& sequence) const {
-  if (promoted_for_life_ == 0) return true;
-  return (promoted_for_life_ + 1) * kPromotedDivisor <= config_.max_sequences &&
+void StepScheduler::Promote(Sequence* sequence, std::optional<Duration> service) {
+  ++promotions_;
+  ++sequence->promotions;
+  ++promoted_;
+  sequence->promoted = true;
+  sequence->promoted_until = service.has_value() ? sequence->attained + *service : Duration::max();
+  sequence->promoted_blocks = kv_.BlocksFor(sequence->size());
+  promoted_blocks_ += sequence->promoted_blocks;
+}
+
+void StepScheduler::EndPromotion(Sequence* sequence) {
+  if (std::exchange(sequence->promoted, false)) --promoted_;
+  promoted_blocks_ -= std::exchange(sequence->promoted_blocks, 0);
+}
+
+bool StepScheduler::HasRoomToPromote(const Sequence& sequence) const {
+  if (promoted_ == 0) return true;
+  return (promoted_ + 1) * kPromotedDivisor <= config_.max_sequences &&
          (promoted_blocks_ + kv_.BlocksFor(sequence.size())) * kPromotedDivisor <= config_.kv_blocks;
 }
 

@@ -178,7 +178,7 @@ TEST(SimWorkload, MaxTokensAreWhatWasAsked) {
 
 TEST(SimWorkload, TracesAreReadStrictlyAndStretchedToTheRate) {
   const std::string path = ::testing::TempDir() + "/trace.jsonl";
-  const auto read = [&](const std::string& text, double rate) {
+  const auto read = [&](const std::string& text, std::optional<double> rate) {
     std::ofstream(path) << text;
     return MakeSimWorkload({.trace = path, .rate = rate});
   };
@@ -193,11 +193,39 @@ TEST(SimWorkload, TracesAreReadStrictlyAndStretchedToTheRate) {
   EXPECT_EQ((*requests)[1].output_tokens, 3);
   EXPECT_EQ((*requests)[1].tenant, "t");
   EXPECT_EQ((*requests)[1].arrival - (*requests)[0].arrival, FromSeconds(1));
+  const auto own = read(two, std::nullopt);
+  ASSERT_TRUE(own.ok());
+  EXPECT_EQ((*own)[0].arrival, TimePoint());
+  EXPECT_EQ((*own)[1].arrival, TimePoint(FromSeconds(2)));
+  const auto together = read(two, 0);
+  ASSERT_TRUE(together.ok());
+  EXPECT_EQ((*together)[1].arrival, TimePoint());
   EXPECT_NE(read("{\"arrival_s\": 5}", 1).status().message().find(":1: 'prompt_tokens'"), std::string::npos);
   EXPECT_FALSE(
       read("{\"arrival_s\": 5, \"prompt_tokens\": 1, \"max_tokens\": 2, \"output_tokens\": 3}", 1).ok());
   EXPECT_FALSE(read("{\"arrival_s\": 5, \"prompt_tokens\": 1, \"max_tokens\": 2048}", 1).ok());
   EXPECT_FALSE(read("\n", 1).ok());
+}
+
+TEST(SimWorkload, WhatIsWrittenAsATraceIsReadBackTheSame) {
+  const std::string path = ::testing::TempDir() + "/written.jsonl";
+  const auto drawn =
+      MakeSimWorkload({.name = "classes", .requests = 300, .seed = 9, .rate = 3, .max_tokens = "pow2"});
+  ASSERT_TRUE(drawn.ok());
+  std::ofstream file(path);
+  for (const SimulatedRequest& request : *drawn) file << TraceLine(request) << "\n";
+  file.close();
+  const auto read = MakeSimWorkload({.trace = path});
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  ASSERT_EQ(read->size(), drawn->size());
+  const TimePoint first = drawn->front().arrival;
+  for (std::size_t i = 0; i < drawn->size(); ++i) {
+    const SimulatedRequest& a = (*drawn)[i];
+    const SimulatedRequest& b = (*read)[i];
+    EXPECT_EQ(std::tie(a.prompt_tokens, a.max_tokens, a.output_tokens, a.tenant, a.priority),
+              std::tie(b.prompt_tokens, b.max_tokens, b.output_tokens, b.tenant, b.priority));
+    EXPECT_NEAR(ToSeconds(a.arrival - first), ToSeconds(b.arrival - TimePoint()), 1e-6);
+  }
 }
 
 TEST(Summary, PercentilesAreValuesThatOccurred) {
@@ -293,8 +321,8 @@ TEST(Simulation, WorkLostToPreemptionStaysWithinItsPart) {
             0.02 + 0.01 + 4 * PointOf(*result, "fcfs").restoring_part);
 }
 
-// Preemptions as they were published, without a bound on the work that they may lose, and promotions that
-// make everybody take turns: what becomes of preempted KV decides. The same arrivals for all.
+// Preemptions as they were published, without a bound on the work that they may lose: what becomes of
+// preempted KV decides. The same arrivals for all.
 TEST(Simulation, CopyingAheadOfNeedIsWhatMakesUnboundedPreemptionAffordable) {
   SimulationOptions options = FastServe();
   options.workload = {.name = "heavy-tail", .requests = 1500};
@@ -319,8 +347,8 @@ TEST(Simulation, CopyingAheadOfNeedIsWhatMakesUnboundedPreemptionAffordable) {
   ASSERT_TRUE(proactive.ok());
   EXPECT_LT(proactive->points[0].restoring_part, recompute.restoring_part);
   EXPECT_LT(proactive->points[0].copying_part, reactive->points[0].copying_part);
-  EXPECT_LT(2 * proactive->points[0].jct.mean, recompute.jct.mean);
-  EXPECT_LT(1.5 * proactive->points[0].jct.mean, reactive->points[0].jct.mean);
+  EXPECT_LT(1.5 * proactive->points[0].jct.mean, recompute.jct.mean);
+  EXPECT_LT(1.25 * proactive->points[0].jct.mean, reactive->points[0].jct.mean);
 }
 
 }  // namespace

@@ -150,15 +150,15 @@ TEST(IndexPolicy, RunningOnesAreHeldUnlessSomebodyIsAheadByTheMargin) {
   EXPECT_FALSE(policy.MayPreempt(waiting, running));
 }
 
-TEST(IndexPolicy, WhoWaitedForTheAgeingBoundGoesFirstForLife) {
+TEST(IndexPolicy, WhoWaitedForTheAgeingBoundGoesFirstUntilItEnds) {
   const Learnt learnt = TwoLengths();
   const IndexPolicy policy(kSettings, learnt);
   SequenceSnapshot sequence = Generated(10);
   const std::optional<Promotion> promotion = policy.PromotionOf(sequence);
   ASSERT_TRUE(promotion.has_value());
-  EXPECT_TRUE(promotion->for_life);
+  EXPECT_EQ(promotion->service, std::nullopt);
   EXPECT_EQ(promotion->after, PolicySettings{}.ageing_bound);
-  sequence.promoted_for_life = true;
+  sequence.promoted = true;
   EXPECT_LT(policy.KeyOf(sequence).level, policy.KeyOf(Generated(9)).level);
   EXPECT_EQ(policy.PromotionOf(sequence), std::nullopt);
 }

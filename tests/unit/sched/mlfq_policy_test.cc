@@ -50,12 +50,19 @@ TEST(MlfqPolicy, SinksWhenAQuantumIsUsedUp) {
   EXPECT_EQ(level(40, 120), 4);
 }
 
-TEST(MlfqPolicy, APromotedOneStartsAtTheFirstQueueWhateverItsPrompt) {
+TEST(MlfqPolicy, APromotedOneIsInTheFirstQueueForTheQuantumOfTheOneItLeft) {
   const MlfqPolicy policy(kSettings, kUnknown);
   SequenceSnapshot sequence = Joined(milliseconds(500));
   EXPECT_EQ(policy.LevelOf(sequence), 6);
-  sequence.promotions = 1;
+  sequence.key = PolicyKey{6, 0};
+  const std::optional<Promotion> promotion = policy.PromotionOf(sequence);
+  ASSERT_TRUE(promotion.has_value());
+  EXPECT_EQ(promotion->after, milliseconds(300));
+  EXPECT_EQ(promotion->service, milliseconds(640));
+  sequence.promoted = true;
   EXPECT_EQ(policy.LevelOf(sequence), 0);
+  sequence.key = PolicyKey{0, 0};
+  EXPECT_EQ(policy.PromotionOf(sequence), std::nullopt);
 }
 
 TEST(MlfqPolicy, KeepsItsPlaceWithinAQueueAndGoesToTheBackOfTheNext) {
@@ -112,7 +119,7 @@ TEST(MlfqPolicy, AShortOnePassesALongOneByHand) {
 }
 
 // Newcomers of one step each, one per step, for ever. A needs 20 steps. It is passed by all of them until it
-// was not served for 300 ms; then it goes first for one quantum.
+// was not served for 300 ms; then it goes first for the quantum of its queue: 20, 40, 80 and 160 ms.
 TEST(MlfqPolicy, StarvationIsBoundedByPromotion) {
   SchedulerHarness harness(OneSeat());
   harness.SetStepTime(milliseconds(10));
@@ -136,7 +143,7 @@ TEST(MlfqPolicy, StarvationIsBoundedByPromotion) {
   // 300 ms, and those who were in the first queue before it.
   EXPECT_GE(longest, 29);
   EXPECT_LE(longest, 60);
-  EXPECT_GE(harness.scheduler().Stats().promotions, 5u);
+  EXPECT_EQ(harness.scheduler().Stats().promotions, 4u);
 }
 
 }  // namespace

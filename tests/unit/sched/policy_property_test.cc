@@ -23,6 +23,7 @@ struct Coverage {
   std::uint64_t promotions = 0;
   int ended = 0;
   int late = 0;
+  int promotions_due = 0;
 };
 
 class PolicyRun {
@@ -193,9 +194,12 @@ class PolicyRun {
     })) << harness_.scheduler().DebugString();
   }
 
-  // Whoever was not served for the starvation bound is in the first queue when the plan is made.
+  // Whoever was not served for the starvation bound is in the first queue when the plan is made, unless a
+  // fifth of the seats is held by others like it.
   void CheckPromotions() {
     for (const Slice& slice : harness_.plan().slices) served_[slice.sequence] = harness_.now();
+    const std::int32_t promoted = harness_.scheduler().promoted();
+    EXPECT_LE(promoted, std::max(1, config_.max_sequences / 5));
     if (config_.policy != "mlfq" || config_.settings.starvation_bound == Duration::zero()) return;
     for (const SequenceId id : harness_.Live()) {
       if (!IsWaiting(id)) continue;
@@ -205,6 +209,8 @@ class PolicyRun {
       if (std::ranges::count(harness_.plan().preempted, id, &Preemption::sequence) > 0) continue;
       // A step that is under way when the bound passes ends first.
       if (harness_.now() - since < config_.settings.starvation_bound + Duration(3200)) continue;
+      if (promoted > 0) continue;
+      ++coverage_.promotions_due;
       EXPECT_EQ(harness_.scheduler().FindRank(id)->policy.level, 0) << harness_.scheduler().DebugString();
     }
     for (const SequenceId id : harness_.Live())
@@ -237,6 +243,7 @@ TEST_P(PolicyProperty, RandomWorkKeepsAllPromises) {
   }
   if (policy == "mlfq") {
     EXPECT_GT(coverage.late, 20);
+    EXPECT_GT(coverage.promotions_due, 20);
   }
 }
 
