@@ -109,6 +109,7 @@ struct EngineStats {
   std::uint64_t steps = 0;
   std::uint64_t interrupted_steps = 0;  // not among `steps`: nothing came of them
   double interrupted_seconds = 0;       // that they took
+  double copy_wait_seconds = 0;         // that steps waited for copies of KV blocks
   std::uint64_t prompt_tokens = 0;      // of prompts that have got their first token, cached ones included
   std::uint64_t generated_tokens = 0;
   std::uint64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;

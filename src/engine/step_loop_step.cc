@@ -62,12 +62,20 @@ void StepLoop::RunStep() {
 void StepLoop::StartCopies() {
   copies_before_ = {};
   copies_beside_ = {};
-  if (!plan_.copies_before.empty()) runner_->CopyBlocks(plan_.copies_before, &copies_before_);
+  if (!plan_.copies_before.empty()) {
+    const TimePoint start = clock_.Now();
+    runner_->CopyBlocks(plan_.copies_before, &copies_before_);
+    stats_.copy_wait_seconds += ToSeconds(clock_.Now() - start);
+  }
   if (copy_thread_ != nullptr) copy_thread_->Start(plan_.copies_beside, &copies_beside_);
 }
 
 void StepLoop::FinishCopies() {
-  if (copy_thread_ != nullptr) copy_thread_->Wait();
+  if (copy_thread_ != nullptr) {
+    const TimePoint start = clock_.Now();
+    copy_thread_->Wait();
+    stats_.copy_wait_seconds += ToSeconds(clock_.Now() - start);
+  }
   result_.failed_copies = std::move(copies_before_.failed);
   result_.failed_copies.insert(result_.failed_copies.end(), copies_beside_.failed.begin(),
                                copies_beside_.failed.end());

@@ -131,6 +131,7 @@ struct SchedulerStats {
   std::uint64_t promotions = 0;  // sequences that went ahead because they had waited too long
   std::uint64_t demotions = 0;   // times a sequence sank to a deeper level
   std::uint64_t recomputed_tokens = 0;
+  double restoring_seconds = 0;  // of the steps' time that those took, by what was learnt of step times
   std::uint64_t prefix_queries_tokens = 0;  // prompt tokens looked up at first admission
   std::uint64_t prefix_hit_tokens = 0;
   std::uint64_t faults = 0;  // wrong uses of KV blocks and illegal changes of phase: always 0, or a defect

@@ -119,6 +119,7 @@ void StepScheduler::Complete(const StepResult& result, TimePoint now) {
   learnt_->latency.Observe(load_, elapsed);
   lost_seconds_ = std::max(lost_seconds_ - config_.max_lost_part * ToSeconds(elapsed), 0.0);
   AttachOutcomes(result);
+  step_restoring_ = 0;
   bool out_of_order = false;
   std::size_t kept = 0;
   for (Sequence* sequence : running_) {
@@ -134,6 +135,7 @@ void StepScheduler::Complete(const StepResult& result, TimePoint now) {
     running_[kept++] = sequence;
   }
   running_.resize(kept);
+  restoring_seconds_ += step_restoring_ * ToSeconds(elapsed);
   if (out_of_order) {
     std::ranges::sort(running_, {}, [](const Sequence* sequence) -> const Rank& { return sequence->rank; });
   }
@@ -175,8 +177,7 @@ bool StepScheduler::Advance(Sequence* sequence) {
   // Without its token a sample is lost, and the last position is computed once more.
   if (samples && outcome == nullptr) --computed;
 
-  recomputed_tokens_ +=
-      static_cast<std::uint64_t>(std::clamp(sequence->most_computed - sequence->computed, 0, computed));
+  NoteRecomputed(sequence->computed, std::clamp(sequence->most_computed - sequence->computed, 0, computed));
   sequence->computed += computed;
   sequence->most_computed = std::max(sequence->most_computed, sequence->computed);
   if (outcome != nullptr && outcome->finished && outcome->tainted) {
@@ -199,6 +200,17 @@ bool StepScheduler::Advance(Sequence* sequence) {
   }
   if (sequence->phase() == SequencePhase::kPrefilling) Move(sequence, SequencePhase::kDecoding);
   return true;
+}
+
+// `tokens` from `position` on were computed before a preemption. What they took of the step goes by what is
+// learnt.
+void StepScheduler::NoteRecomputed(std::int32_t position, std::int32_t tokens) {
+  if (tokens == 0) return;
+  recomputed_tokens_ += static_cast<std::uint64_t>(tokens);
+  const double step = learnt_->latency.StepSeconds(load_);
+  const double part = step > 0 ? learnt_->latency.ChunkSeconds(tokens, position) / step
+                               : tokens / (load_.decoders + load_.prompt_tokens);
+  step_restoring_ = std::min(step_restoring_ + part, 1.0);
 }
 
 // It ends: its share and its place among the promoted are free.
@@ -273,6 +285,7 @@ SchedulerStats StepScheduler::Stats() const {
           .promotions = promotions_,
           .demotions = demotions_,
           .recomputed_tokens = recomputed_tokens_,
+          .restoring_seconds = restoring_seconds_,
           .prefix_queries_tokens = prefix_query_tokens_,
           .prefix_hit_tokens = prefix_hit_tokens_,
           .faults = illegal_moves_ + static_cast<std::uint64_t>(kv_.misuses())};

@@ -168,6 +168,7 @@ class StepScheduler final : public Scheduler {
   void AttachOutcomes(const StepResult& result);
   void Expect(Sequence* sequence);
   void Serve(Sequence* sequence, Duration elapsed);
+  void NoteRecomputed(std::int32_t position, std::int32_t tokens);
   bool Advance(Sequence* sequence);
   void Finish(Sequence* sequence);
   void Depart(Sequence* sequence);
@@ -232,6 +233,8 @@ class StepScheduler final : public Scheduler {
   std::uint64_t promotions_ = 0;
   std::uint64_t demotions_ = 0;
   std::uint64_t recomputed_tokens_ = 0;
+  double restoring_seconds_ = 0;  // of the steps' time
+  double step_restoring_ = 0;     // part of the step under way
   std::uint64_t prefix_query_tokens_ = 0;
   std::uint64_t prefix_hit_tokens_ = 0;
   std::uint64_t illegal_moves_ = 0;  // reported by CheckInvariants; always 0
