@@ -18,6 +18,7 @@ void AddBenchCommand(CLI::App* app, Run* run);
 void AddSimulateCommand(CLI::App* app, Run* run);
 // Only in builds with gRPC.
 void AddFitCostModelCommand(CLI::App* app, Run* run);
+void AddReplayCommand(CLI::App* app, Run* run);
 void AddExplainCommand(CLI::App* app, Run* run);
 void AddHealthCommand(CLI::App* app, Run* run);
 

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   skipjack::cli::AddDevicesCommand(&app, &run);
   skipjack::cli::AddBenchCommand(&app, &run);
   skipjack::cli::AddSimulateCommand(&app, &run);
+  skipjack::cli::AddReplayCommand(&app, &run);
 #ifdef SKIPJACK_WITH_GRPC
   skipjack::cli::AddFitCostModelCommand(&app, &run);
   skipjack::cli::AddExplainCommand(&app, &run);

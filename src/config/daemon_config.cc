@@ -111,6 +111,7 @@ void ReadScheduler(ConfigSection section, SchedulerSettings* scheduler) {
   section.Integer("max_interrupted_percent", 0, 100, &scheduler->max_interrupted_percent);
   section.Seconds("token_gap_target", 0, 60, &scheduler->token_gap_target_seconds);
   section.Flag("tenant_fairness", &scheduler->tenant_fairness);
+  section.Text("record", "a file; empty: none", &scheduler->record);
   section.Finish();
   if (scheduler->max_batch_tokens < scheduler->max_sequences) {
     section.Error(
@@ -244,6 +245,7 @@ Result<DaemonConfig> LoadDaemonConfig(const std::string& path) {
     ResolveAgainst(folder, &model.path);
     ResolveAgainst(folder, &model.chat_template);
     ResolveAgainst(folder, &model.kv.disk_path);
+    ResolveAgainst(folder, &model.scheduler.record);
     if (model.cache_dir != "none") ResolveAgainst(folder, &model.cache_dir);
   }
   return config;

@@ -62,6 +62,7 @@ struct SchedulerSettings {
   std::int32_t max_interrupted_percent = 10;  // 0: steps are never interrupted
   double token_gap_target_seconds = 0;        // 0: none
   bool tenant_fairness = false;
+  std::string record;  // a file; empty: none
 };
 
 struct ModelEntry {

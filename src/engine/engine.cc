@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <fstream>
 #include <limits>
 #include <string>
 #include <thread>
@@ -7,6 +8,7 @@
 
 #include "engine/inbox.h"
 #include "engine/step_loop.h"
+#include "sched/recording.h"
 
 namespace skipjack {
 namespace {
@@ -112,6 +114,11 @@ Result<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<ModelRunner> runn
   config.max_queued = std::numeric_limits<std::int32_t>::max();
   Result<std::unique_ptr<Scheduler>> scheduler = Scheduler::Create(config);
   if (!scheduler.ok()) return scheduler.status();
+  if (!options.record.empty()) {
+    auto file = std::make_unique<std::ofstream>(options.record);
+    if (!*file) return Status::InvalidArgument("cannot write the recording " + options.record);
+    scheduler = RecordScheduler(*std::move(scheduler), config, std::move(file));
+  }
   if (!observer) observer = std::make_shared<NoObserver>();
   const Clock* clock = options.clock != nullptr ? options.clock : &system_clock;
   StepLoop::Parts parts = {std::move(runner), *std::move(scheduler), std::move(observer), clock};

@@ -88,6 +88,8 @@ struct EngineOptions {
   Duration interrupt_threshold = std::chrono::milliseconds(5);
   // How long Create() may compute to warm up; 0: it does not. No counter and no observer hears of it.
   Duration warm_up{};
+  // A file, replaced, for what the scheduler is asked (sched/recording.h); empty: none.
+  std::string record = {};
   const Clock* clock = nullptr;  // nullptr: the system's
   // Called once, on the step thread, when the device is given up: Health() has turned bad for good.
   std::function<void(const Status&)> on_broken = {};

@@ -227,8 +227,11 @@ void StepLoop::DeliverRow(SampledRow* row, LiveSequence* sequence, TimePoint now
   sequence->sampler.Accept(outcome.token);
   NoteToken(sequence, now);
   const bool matched = sequence->sink->OnToken(event);
-  const bool stops = matched || event.ends_text;
-  const bool full = sequence->sampler.generated() >= sequence->sampler.params().max_tokens;
+  const SamplingParams& params = sequence->sampler.params();
+  const std::int32_t generated = sequence->sampler.generated();
+  const bool scripted = params.end_after_tokens > 0 && generated >= params.end_after_tokens;
+  const bool stops = matched || event.ends_text || scripted;
+  const bool full = generated >= params.max_tokens;
   if (!stops && !full) return;
   outcome.finished = true;
   End(row->id, stops ? FinishReason::kStop : FinishReason::kLength, Status::Ok());

@@ -197,6 +197,7 @@ EngineOptions PlanEngine(const ModelEntry& entry, const RunnerLimits& limits,
   if (model.sampled_ids() < model.config.vocabulary_rows) options.max_sampled_id = model.sampled_ids();
   options.max_interrupted_part = scheduler.max_interrupted_percent / 100.0;
   options.warm_up = kWarmUpBudget;
+  options.record = scheduler.record;
   return options;
 }
 

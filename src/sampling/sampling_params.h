@@ -27,6 +27,7 @@ struct SamplingParams {
   std::int32_t max_tokens = 16;  // >= 1
   std::int32_t min_tokens = 0;   // end-of-generation and stop ids are masked before this many
   bool ignore_eos = false;
+  std::int32_t end_after_tokens = 0;  // ends the output as the model would, for load tests; 0: never
   std::vector<TokenId> stop_token_ids;
   std::int32_t top_logprobs =
       -1;  // -1: no logprobs; 0: of the chosen token; n: also of the n best (limit 20)

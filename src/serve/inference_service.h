@@ -48,6 +48,7 @@ struct CompletionRequest {
   std::optional<std::int64_t> n;
   std::optional<std::int64_t> top_logprobs;  // absent: none
   bool ignore_eos = false;
+  std::optional<std::int64_t> end_after_tokens;  // for load tests; absent: never
   std::vector<std::string> stop;
   std::vector<std::int64_t> stop_token_ids;
   bool include_stop_string = false;

@@ -135,6 +135,11 @@ Result<CheckedParameters> CheckParameters(const CompletionRequest& request, std:
   if (Status s = TakeInteger("max_tokens", request.max_tokens, 1, kInt32Max, &sampling.max_tokens); !s.ok())
     return s;
   if (Status s =
+          TakeInteger("end_after_tokens", request.end_after_tokens, 1, kInt32Max, &sampling.end_after_tokens);
+      !s.ok()) {
+    return s;
+  }
+  if (Status s =
           TakeInteger("top_logprobs", request.top_logprobs, 0, kMaxTopLogprobs, &sampling.top_logprobs);
       !s.ok()) {
     return s;

@@ -113,6 +113,7 @@ void TakeSampling(const v1::SamplingParams& from, CompletionRequest* to) {
   if (from.has_max_tokens()) to->max_tokens = from.max_tokens();
   if (from.has_min_tokens()) to->min_tokens = from.min_tokens();
   to->ignore_eos = from.ignore_eos();
+  if (from.has_end_after_tokens()) to->end_after_tokens = from.end_after_tokens();
   to->stop.assign(from.stop().begin(), from.stop().end());
   to->stop_token_ids.assign(from.stop_token_ids().begin(), from.stop_token_ids().end());
   to->include_stop_string = from.include_stop_string();

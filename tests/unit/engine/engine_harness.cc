@@ -98,6 +98,7 @@ Result<std::unique_ptr<Engine>> TryMakeEngine(const EngineSetup& setup) {
   runner.vocabulary = kVocabulary;
   runner.limits = {.block_tokens = setup.scheduler.block_tokens,
                    .kv_blocks = setup.scheduler.kv_blocks,
+                   .host_blocks = setup.scheduler.host_blocks,
                    .max_step_tokens = setup.scheduler.max_batch_tokens,
                    .max_slices = setup.scheduler.max_sequences,
                    .max_logits_rows = setup.scheduler.max_sequences,
@@ -114,6 +115,7 @@ Result<std::unique_ptr<Engine>> TryMakeEngine(const EngineSetup& setup) {
   options.max_interrupted_part = setup.max_interrupted_part;
   options.interrupt_threshold = setup.interrupt_threshold;
   options.on_broken = setup.on_broken;
+  options.record = setup.record;
   return Engine::Create(CreateFakeRunner(runner), options, setup.observer);
 }
 

@@ -87,6 +87,7 @@ struct EngineSetup {
   double max_interrupted_part = 0.1;
   Duration interrupt_threshold = std::chrono::milliseconds(5);
   std::function<void(const Status&)> on_broken;
+  std::string record;
 };
 
 Result<std::unique_ptr<Engine>> TryMakeEngine(const EngineSetup& setup);
