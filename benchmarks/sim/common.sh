@@ -12,6 +12,7 @@ simulate() {
   shift
   echo "== $name"
   "$skipjack" simulate "$@" --json "$out/$name.json"
+  python3 benchmarks/plot.py "$out/$name.json"
   echo
 }
 

@@ -14,6 +14,7 @@ struct CommandOptions {
   SimulationOptions simulation;
   std::string cost_model;
   std::string json;
+  std::string write_trace;
   std::string swap = "recompute";
   double starvation_bound = 0;
   double ageing_bound = 0;
@@ -45,12 +46,23 @@ nlohmann::json SettingJson(const CommandOptions& options, double saturation) {
           {"saturation_requests_per_second", saturation}};
 }
 
+// The requests of the first seed, for others to replay.
+int WriteTrace(const CommandOptions& options) {
+  const Result<std::vector<SimulatedRequest>> requests = MakeSimWorkload(options.simulation.workload);
+  if (!requests.ok()) return Fail(requests.status());
+  std::ofstream file(options.write_trace);
+  for (const SimulatedRequest& request : *requests) file << TraceLine(request) << "\n";
+  file.flush();
+  return file.good() ? 0 : Fail(Status::Internal("cannot write " + options.write_trace));
+}
+
 int Simulate(CommandOptions options) {
   SimulationOptions& simulation = options.simulation;
   Result<CostFile> cost = LoadCostFile(options.cost_model);
   if (!cost.ok()) return Fail(cost.status());
   simulation.cost = *cost;
   simulation.workload.context_length = options.context > 0 ? options.context : cost->context_length;
+  if (!options.write_trace.empty()) return WriteTrace(options);
   if (options.swap != "recompute")
     simulation.swap = options.swap == "reactive" ? SwapMode::kReactive : SwapMode::kProactive;
   simulation.settings.starvation_bound = FromSeconds(options.starvation_bound);
@@ -82,7 +94,6 @@ void AddOptions(CLI::App* command, CommandOptions* options) {
   command
       ->add_option("--policy", s.policies,
                    "request, orca, fcfs, mlfq, index, srpt-oracle; several with commas")
-      ->required()
       ->delimiter(',');
   command->add_option("--workload", s.workload.name, workloads + "\nor a name of bench --lengths")
       ->capture_default_str();
@@ -97,9 +108,9 @@ void AddOptions(CLI::App* command, CommandOptions* options) {
       ->delimiter(',')
       ->check(CLI::Range(0.001, 100.0));
   command->add_option("--reference", s.reference, "Whose saturation is load 1 (the first policy)");
-  command
-      ->add_option("--rate", s.workload.rate, "Requests per second, instead of --load (0: the trace's own)")
-      ->capture_default_str();
+  command->add_option("--rate", s.workload.rate,
+                      "Requests per second, instead of --load; 0: all at once. Absent: as in the trace, 1 "
+                      "where there is none");
   command->add_option("--requests", s.workload.requests, "A seed draws so many")->capture_default_str();
   command->add_option("--seeds", s.seeds, "Repetitions, summed up together")
       ->capture_default_str()
@@ -152,6 +163,9 @@ void AddOptions(CLI::App* command, CommandOptions* options) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 0.9));
   command->add_option("--json", options->json, "Write the result here too");
+  command->add_option(
+      "--write-trace", options->write_trace,
+      "Only write the requests of the first seed here, as a trace for --trace and for bench --trace");
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ struct BenchOptions {
   ReportOptions report;
   std::int32_t max_concurrency = 0;  // 0: open loop, whatever the server does
   std::string json;
+  std::string records;
 };
 
 // Counts the requests under way.
@@ -118,6 +119,13 @@ int Fail(const Status& status) {
   return 1;
 }
 
+Status Write(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.flush();
+  return file.good() ? Status::Ok() : Status::Internal("cannot write " + path);
+}
+
 int Bench(BenchOptions options) {
   Result<std::unique_ptr<LoadClient>> client = MakeClient(options);
   if (!client.ok()) return Fail(client.status());
@@ -132,9 +140,12 @@ int Bench(BenchOptions options) {
   const Report report = MakeReport(records, options.report);
   fmt::print("{}", ReportTable(report));
   if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << ReportJson(report).dump(2) << "\n";
-    if (!file.good()) return Fail(Status::Internal("cannot write " + options.json));
+    if (Status s = Write(options.json, ReportJson(report).dump(2) + "\n"); !s.ok()) return Fail(s);
+  }
+  if (!options.records.empty()) {
+    std::string lines;
+    for (const RequestRecord& record : records) lines += RecordLine(record) + "\n";
+    if (Status s = Write(options.records, lines); !s.ok()) return Fail(s);
   }
   return report.failed == report.requests ? 1 : 0;
 }
@@ -150,8 +161,10 @@ void AddBenchCommand(CLI::App* app, Run* run) {
   command->add_option("--http", options->http, "HOST:PORT of an OpenAI server, instead of gRPC");
   command->add_option("--model", options->client.model, "Which model (the server's only one)");
   command
-      ->add_option("--trace", options->workload.trace,
-                   "Replay a JSONL file: arrival_s, prompt (text) or prompt_tokens (a number), max_tokens")
+      ->add_option(
+          "--trace", options->workload.trace,
+          "Replay a JSONL file: arrival_s, prompt (text) or prompt_tokens (a number), max_tokens; "
+          "if wanted output_tokens (it ends after so many), tenant, priority (0 realtime, 1, 2 batch)")
       ->check(CLI::ExistingFile);
   command->add_option("--requests", options->workload.requests, "How many requests to draw")
       ->capture_default_str();
@@ -192,6 +205,7 @@ void AddBenchCommand(CLI::App* app, Run* run) {
   command->add_option("--slo-tpot", options->report.slo_tpot_seconds, "Seconds per token after the first");
   command->add_option("--slo-jct", options->report.slo_jct_seconds, "Seconds to the last token");
   command->add_option("--json", options->json, "Write the report here too");
+  command->add_option("--records", options->records, "Write every request here, a line of JSON each");
   command->callback([options, run] { *run = [options] { return Bench(*options); }; });
 }
 

@@ -93,6 +93,11 @@ class GrpcClient final : public LoadClient {
       request.mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
     }
     request.mutable_sampling()->set_max_tokens(planned.max_tokens);
+    if (planned.output_tokens < planned.max_tokens) {
+      request.mutable_sampling()->set_end_after_tokens(planned.output_tokens);
+    }
+    request.set_tenant(planned.tenant);
+    request.set_priority(static_cast<v1::PriorityClass>(planned.priority + 1));
     request.mutable_sampling()->set_ignore_eos(options_.ignore_eos);
     request.mutable_sampling()->set_temperature(options_.temperature);
     v1::Inference::Stub* stub = stubs_[next_++ % stubs_.size()].get();

@@ -208,7 +208,7 @@ class HttpClient final : public LoadClient {
   void Send(const PlannedRequest& planned, RequestRecord* record, std::function<void()> done) override {
     nlohmann::json body = {
         {"model", options_.model},
-        {"max_tokens", planned.max_tokens},
+        {"max_tokens", planned.output_tokens},  // OpenAI's interface cannot say both
         {"temperature", options_.temperature},
         {"stream", true},
         {"ignore_eos", options_.ignore_eos},

@@ -169,4 +169,18 @@ nlohmann::ordered_json ReportJson(const Report& report) {
           {"errors", report.errors}};
 }
 
+std::string RecordLine(const RequestRecord& record) {
+  const std::vector<double>& times = record.token_times;
+  nlohmann::ordered_json line = {{"due_s", record.due},
+                                 {"sent_s", record.sent},
+                                 {"prompt_tokens", record.prompt_tokens},
+                                 {"output_tokens", times.size()}};
+  if (!times.empty()) {
+    line["first_token_s"] = times.front();
+    line["last_token_s"] = times.back();
+  }
+  if (!record.error.empty()) line["error"] = record.error;
+  return line.dump();
+}
+
 }  // namespace skipjack::cli

@@ -51,4 +51,7 @@ Report MakeReport(const std::vector<RequestRecord>& records, const ReportOptions
 std::string ReportTable(const Report& report);
 nlohmann::ordered_json ReportJson(const Report& report);
 
+// One request as a line of JSON: when it was due and sent, got its first and its last token, in seconds.
+std::string RecordLine(const RequestRecord& record);
+
 }  // namespace skipjack::cli

@@ -104,10 +104,33 @@ Result<std::vector<PlannedRequest>> Draw(const WorkloadOptions& options) {
     request.prompt = trees ? prompts.Next(id_random, tokens, options.vocabulary)
                            : RandomPrompt(id_random, tokens, options.vocabulary);
     request.max_tokens = std::min(drawn.output, options.max_output_tokens);
+    request.output_tokens = request.max_tokens;
     request.arrival_seconds = now;
     now += (*gaps)(gap_random);
   }
   return requests;
+}
+
+// "output_tokens", "tenant", "priority" (0 realtime, 1, 2 batch).
+Status TakeOptional(const nlohmann::json& json, PlannedRequest* request) {
+  request->output_tokens = request->max_tokens;
+  if (const auto it = json.find("output_tokens"); it != json.end()) {
+    if (!it->is_number() || !(it->get<double>() >= 1 && it->get<double>() <= request->max_tokens)) {
+      return Status::InvalidArgument("'output_tokens' must lie in [1, max_tokens]");
+    }
+    request->output_tokens = static_cast<std::int32_t>(it->get<double>());
+  }
+  if (const auto it = json.find("tenant"); it != json.end()) {
+    if (!it->is_string()) return Status::InvalidArgument("'tenant' must be a string");
+    request->tenant = it->get<std::string>();
+  }
+  if (const auto it = json.find("priority"); it != json.end()) {
+    if (!it->is_number_integer() || it->get<int>() < 0 || it->get<int>() > 2) {
+      return Status::InvalidArgument("'priority' must be 0, 1 or 2");
+    }
+    request->priority = it->get<int>();
+  }
+  return {};
 }
 
 Result<PlannedRequest> ParseTraceLine(const std::string& line, const WorkloadOptions& options,
@@ -130,6 +153,7 @@ Result<PlannedRequest> ParseTraceLine(const std::string& line, const WorkloadOpt
     return Status::InvalidArgument("'max_tokens' must lie in [1, 1e6]");
   request.arrival_seconds = *arrival;
   request.max_tokens = static_cast<std::int32_t>(*max_tokens);
+  if (Status s = TakeOptional(json, &request); !s.ok()) return s;
   if (const auto prompt = json.find("prompt"); prompt != json.end() && prompt->is_string()) {
     request.prompt = prompt->get<std::string>();
     return request;

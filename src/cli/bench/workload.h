@@ -16,12 +16,15 @@ namespace skipjack::cli {
 struct PlannedRequest {
   double arrival_seconds = 0;  // after the start
   std::variant<std::string, std::vector<TokenId>> prompt;
-  std::int32_t max_tokens = 0;
+  std::int32_t max_tokens = 0;     // that it asks for
+  std::int32_t output_tokens = 0;  // after which it ends, at most max_tokens
+  std::string tenant;
+  std::int32_t priority = 1;  // 0 realtime, 1 interactive, 2 batch
 };
 
 struct WorkloadOptions {
-  std::string
-      trace;  // a JSONL file: {"arrival_s", "prompt" or "prompt_tokens", "max_tokens"}; empty: draw instead
+  std::string trace;  // a JSONL file: {"arrival_s", "prompt" or "prompt_tokens", "max_tokens"}, and if wanted
+                      // "output_tokens", "tenant", "priority"; empty: draw instead
 
   std::int32_t requests = 200;
   double rate = 1.0;                 // arrivals per second; 0: all at once

@@ -93,13 +93,14 @@ std::string TenantName(int tenant) {
 }
 
 void SpreadArrivals(const SimWorkload& options, double cv, std::vector<SimulatedRequest>* requests) {
-  if (options.rate <= 0) return;
+  const double rate = options.rate.value_or(1);
+  if (rate <= 0) return;
   Random random(options.seed ^ 0xc2b2ae3d27d4eb4fu);
   const double shape = 1 / (cv * cv);
   double seconds = 0;
   for (SimulatedRequest& request : *requests) {
     const double gap = cv == 1 ? -std::log(1.0 - Uniform(random)) : Gamma(random, shape) / shape;
-    seconds += gap / options.rate;
+    seconds += gap / rate;
     request.arrival = TimePoint(FromSeconds(seconds));
   }
 }
@@ -197,11 +198,11 @@ Result<std::vector<SimulatedRequest>> ReadTrace(const SimWorkload& options) {
   }
   if (requests.empty()) return Status::InvalidArgument("the trace " + options.trace + " has no requests");
   std::ranges::stable_sort(requests, {}, &SimulatedRequest::arrival);
-  // The trace's own rate, unless another one is wanted.
-  const double span = ToSeconds(requests.back().arrival - requests.front().arrival);
-  const double factor =
-      options.rate <= 0 || span <= 0 ? 0 : static_cast<double>(requests.size() - 1) / span / options.rate;
   const TimePoint first = requests.front().arrival;
+  const double span = ToSeconds(requests.back().arrival - first);
+  const double own = span > 0 ? static_cast<double>(requests.size() - 1) / span : 0;
+  const double rate = options.rate.value_or(own);
+  const double factor = rate > 0 ? own / rate : 0;
   for (SimulatedRequest& request : requests) {
     request.arrival = TimePoint(FromSeconds(ToSeconds(request.arrival - first) * factor));
   }
@@ -214,6 +215,16 @@ std::vector<std::string> WorkloadNames() {
   std::vector<std::string> names;
   for (const Named& named : kNamed) names.push_back(fmt::format("{}: {}", named.name, named.meaning));
   return names;
+}
+
+std::string TraceLine(const SimulatedRequest& request) {
+  nlohmann::ordered_json line = {{"arrival_s", ToSeconds(request.arrival - TimePoint())},
+                                 {"prompt_tokens", request.prompt_tokens},
+                                 {"max_tokens", request.max_tokens},
+                                 {"output_tokens", request.output_tokens}};
+  if (!request.tenant.empty()) line["tenant"] = request.tenant;
+  if (request.priority != PriorityClass::kInteractive) line["priority"] = static_cast<int>(request.priority);
+  return line.dump();
 }
 
 Result<std::vector<SimulatedRequest>> MakeSimWorkload(const SimWorkload& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@ struct SimWorkload {
   std::string trace = {};  // a JSONL file instead
   std::int32_t requests = 1000;
   std::uint64_t seed = 0;
-  double rate = 1;  // requests per second; 0: all at once
+  // Requests per second; 0: all at once; none: the trace's own arrivals, 1 per second where there is no
+  // trace.
+  std::optional<double> rate = {};
   // Requests ask for: full (all that the context leaves), pow2 (the next power of two), exact.
   std::string max_tokens = "full";
   double cv = 0;  // of the gaps between arrivals; 0: the workload's own
@@ -29,5 +32,8 @@ std::vector<std::string> WorkloadNames();
 // Ordered by arrival. The requests depend on name, seed, max_tokens and context_length; the rate only spreads
 // them.
 Result<std::vector<SimulatedRequest>> MakeSimWorkload(const SimWorkload& options);
+
+// A line of a trace, as MakeSimWorkload() and `skipjack bench --trace` read it.
+std::string TraceLine(const SimulatedRequest& request);
 
 }  // namespace skipjack::cli

@@ -132,12 +132,17 @@ void Add(const SimulationOptions& options, const Run& run, Totals* totals, SimPo
   point->wall_seconds += run.wall_seconds;
 }
 
+double ArrivalRate(const std::vector<SimulatedRequest>& requests) {
+  const Duration span = requests.back().arrival - requests.front().arrival;
+  return span > Duration::zero() ? static_cast<double>(requests.size() - 1) / ToSeconds(span) : 0;
+}
+
 Result<SimPoint> RunPoint(const SimulationOptions& options, const std::string& policy, double load,
-                          double rate, const SimProgress& progress) {
+                          std::optional<double> rate, const SimProgress& progress) {
   SimPoint point;
   point.policy = policy;
   point.load = load;
-  point.rate = rate;
+  point.rate = rate.value_or(0);
   Totals totals;
   for (std::int32_t seed = 0; seed < options.seeds; ++seed) {
     if (progress) progress(policy, load, seed);
@@ -146,6 +151,7 @@ Result<SimPoint> RunPoint(const SimulationOptions& options, const std::string& p
     workload.rate = rate;
     const Result<Run> run = RunOnce(options, policy, workload);
     if (!run.ok()) return run.status();
+    if (!rate.has_value()) point.rate = ArrivalRate(run->requests);
     Add(options, *run, &totals, &point);
   }
   SummarizeSamples(totals.samples, &point);
@@ -199,7 +205,7 @@ Result<SimulationResult> RunSimulation(const SimulationOptions& options, const S
                                    "' is unknown; known: request, orca, fcfs, mlfq, index, srpt-oracle");
   }
   SimulationResult result;
-  std::vector<std::pair<double, double>> loads;  // and rates
+  std::vector<std::pair<double, std::optional<double>>> loads;  // and rates
   if (options.loads.empty()) {
     loads.emplace_back(0, options.workload.rate);
   } else {
