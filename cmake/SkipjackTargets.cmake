@@ -15,24 +15,31 @@ function(skipjack_library name)
   endif()
 endfunction()
 
-# skipjack_test(<name> SOURCES ... DEPS ... [LABELS ...])
-# One GoogleTest binary per module, run by ctest as one test. Fixtures are found through SKIPJACK_FIXTURES.
-function(skipjack_test_headers)
-  # GoogleTest's headers take longer to read than most tests: they are precompiled once for all test binaries.
-  add_executable(skipjack_test_headers ${PROJECT_SOURCE_DIR}/cmake/test_headers.cc)
-  target_compile_options(skipjack_test_headers PRIVATE ${SKIPJACK_WARNINGS} ${SKIPJACK_TEST_OPTIONS})
-  target_link_libraries(skipjack_test_headers PRIVATE GTest::gtest GTest::gmock Threads::Threads)
-  target_precompile_headers(skipjack_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+# GoogleTest's headers take longer to read than most tests: they are precompiled for all test binaries, once for
+# each set of options.
+function(skipjack_test_headers name)
+  add_executable(${name} ${PROJECT_SOURCE_DIR}/cmake/test_headers.cc)
+  target_compile_options(${name} PRIVATE ${SKIPJACK_WARNINGS} ${ARGN})
+  target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock Threads::Threads)
+  target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 endfunction()
 
+# skipjack_test(<name> SOURCES ... DEPS ... [LABELS ...] [TIMEOUT seconds] [COMPUTES])
+# One GoogleTest binary per module, run by ctest as one test. Fixtures are found through SKIPJACK_FIXTURES.
+# COMPUTES: the test's own code takes long where it is not optimised.
 function(skipjack_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 600)
+    set(ARG_TIMEOUT 3000)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_compile_options(${name} PRIVATE ${SKIPJACK_WARNINGS} ${SKIPJACK_TEST_OPTIONS})
-  target_precompile_headers(${name} REUSE_FROM skipjack_test_headers)
+  if(ARG_COMPUTES)
+    target_compile_options(${name} PRIVATE ${SKIPJACK_WARNINGS} ${SKIPJACK_COMPUTING_TEST_OPTIONS})
+    target_precompile_headers(${name} REUSE_FROM skipjack_computing_test_headers)
+  else()
+    target_compile_options(${name} PRIVATE ${SKIPJACK_WARNINGS} ${SKIPJACK_TEST_OPTIONS})
+    target_precompile_headers(${name} REUSE_FROM skipjack_test_headers)
+  endif()
   target_compile_definitions(${name} PRIVATE SKIPJACK_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)

@@ -37,7 +37,7 @@ def test_answers_do_not_depend_on_where_kv_was(start_daemon, stubs, tmp_path, sw
         kv["disk"] = {"path": str(tmp_path), "size": 64 * MEBIBYTE}
     daemon = start_daemon(make_config(kv=kv, context_length=256, scheduler={
         "policy": "mlfq", "max_sequences": 8, "quantum": "1ms", "starvation_bound": "50ms", "max_lost_percent": 100}))
-    texts = prompts(24)
+    texts = prompts(14)
     with grpc.insecure_channel(daemon.grpc) as channel:
         stub = inference_grpc.InferenceStub(channel)
         alone = [answer(stub, pb, text) for text in texts]
@@ -47,7 +47,7 @@ def test_answers_do_not_depend_on_where_kv_was(start_daemon, stubs, tmp_path, sw
         # Aborts in every state leave nothing behind.
         rng = random.Random(3)
         calls = [stub.Generate(pb.GenerateRequest(text=rng.choice(texts), sampling=pb.SamplingParams(
-            max_tokens=100, ignore_eos=True))) for _ in range(60)]
+            max_tokens=100, ignore_eos=True))) for _ in range(40)]
         for call in rng.sample(calls, len(calls)):
             for _ in range(rng.randrange(3)):
                 next(iter(call), None)
