@@ -16,7 +16,7 @@ simulate swapping-reference "${setting[@]}" --policy fcfs --load 0.5 --requests 
 saturation=$(python3 -c "import json, sys; print(json.load(open(sys.argv[1]))['setting']['saturation_requests_per_second'])" \
   "$out/swapping-reference.json")
 for lost in 0.02 1; do
-  for load in 0.7 0.9; do
+  for load in 0.7 0.9 1.0; do
     rate=$(python3 -c "print($saturation * $load)")
     for swap in recompute reactive proactive; do
       simulate "swapping-$lost-$load-$swap" "${setting[@]}" --requests "$requests" --seeds "$seeds" \
