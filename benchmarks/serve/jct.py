@@ -47,9 +47,9 @@ def arguments():
 
 
 def run(*command):
-    result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True)
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if result.returncode != 0:
-        raise SystemExit(f"{command[0]} {command[1]} failed:\n{result.stdout[-2000:]}")
+        raise SystemExit(f"{command[0]} {command[1]} failed:\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
     return result.stdout
 
 
