@@ -145,6 +145,30 @@ TEST(Workload, ClipsLengthsAndKeepsIdsInTheVocabulary) {
   }
 }
 
+TEST(Workload, ATraceMayTellWhereAnswersEndAndWhoAsks) {
+  const std::string begin = "{\"arrival_s\": 0, \"prompt\": \"hi\", \"max_tokens\": 9";
+  WorkloadOptions options;
+  const auto read = [&](const std::string& rest) {
+    const TraceFile trace(begin + rest + "}\n");
+    options.trace = trace.path();
+    return MakeWorkload(options);
+  };
+  const auto told = read(", \"output_tokens\": 4, \"tenant\": \"t\", \"priority\": 2");
+  ASSERT_TRUE(told.ok()) << told.status().ToString();
+  EXPECT_EQ((*told)[0].max_tokens, 9);
+  EXPECT_EQ((*told)[0].output_tokens, 4);
+  EXPECT_EQ((*told)[0].tenant, "t");
+  EXPECT_EQ((*told)[0].priority, 2);
+  const auto plain = read("");
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ((*plain)[0].output_tokens, 9);
+  EXPECT_EQ((*plain)[0].priority, 1);
+  for (const char* bad : {", \"output_tokens\": 10", ", \"output_tokens\": 0", ", \"tenant\": 3",
+                          ", \"priority\": 3", ", \"priority\": \"high\""}) {
+    EXPECT_THAT(read(bad).status().message(), HasSubstr(":1: '")) << bad;
+  }
+}
+
 TEST(Workload, ReplaysATraceInOrderOfArrival) {
   const TraceFile trace(
       "{\"arrival_s\": 2.5, \"prompt\": \"hi\", \"max_tokens\": 3}\n\n"
