@@ -7,6 +7,7 @@ as it is measured, so a second call goes on where the first one was stopped. Nee
 matplotlib and is left out without it.
 """
 import argparse
+import hashlib
 import json
 import pathlib
 import re
@@ -218,8 +219,9 @@ def print_gains(points, better, worse):
 
 def main():
     options = arguments()
-    # Points of other settings must not be taken for these.
-    options.out = options.out / (f"{options.workload}-{options.requests}-{options.context}-{options.seats}-{options.host_memory}"
+    # Points of other settings or of another build must not be taken for these.
+    build = hashlib.sha256(options.skipjack.read_bytes()).hexdigest()[:8]
+    options.out = options.out / (f"{options.workload}-{options.requests}-{options.context}-{options.seats}-{options.host_memory}-{build}"
                                  + ("-quick" if options.quick else ""))
     options.out.mkdir(parents=True, exist_ok=True)
     top = saturation(options)

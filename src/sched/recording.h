@@ -6,9 +6,11 @@
 //
 // Text, a line a call; times in nanoseconds, seconds as the shortest decimal that reads back the same:
 //   config NAME=VALUE ...
-//   submit SEQUENCE MAX_TOKENS PRIORITY ARRIVAL DEADLINE|- SALT|- TENANT|- TOKEN...     (texts in
-//   hexadecimal) cancel SEQUENCE plan NOW HASH complete NOW STEP FAILED DROPPED HOST_SECONDS DISK_SECONDS
-//   OUTCOMES {SEQUENCE TOKEN FINISHED TAINTED}... BLOCK...
+//   submit SEQUENCE MAX_TOKENS PRIORITY ARRIVAL DEADLINE|- SALT|- TENANT|- TOKEN...
+//   cancel SEQUENCE
+//   plan NOW HASH
+//   complete NOW STEP FAILED DROPPED HOST_SECONDS DISK_SECONDS N {OUTCOME}xN BLOCK...
+// Salt and tenant are hexadecimal; an outcome is SEQUENCE TOKEN FINISHED TAINTED.
 #pragma once
 
 #include <cstdint>
